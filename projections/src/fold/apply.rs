@@ -1,0 +1,485 @@
+//! What each body does to a space. Everything that can be refused is refused before anything is changed.
+
+use std::collections::BTreeMap;
+
+use prost::Message;
+use recant_proto::{
+    id::{Kind, is_ground},
+    reject::{Code, Violation},
+    time::Instant,
+    v1::{
+        self, ActionProposed, Content, Derived, Embedding, Justified, Literal, Observed, SourceDeclared, event::Body,
+    },
+};
+
+use super::{Context, Output, Refusal, publish, retract};
+use crate::{
+    actions,
+    justification::{
+        cascade,
+        covers::{Arrived, ItemTimes},
+        digest::NodeIdentity,
+        graph::{Arrival, Graph, Item, Justification, Node},
+        settle::{Arriving, Edit, Justifying, Settled, Work, settle},
+    },
+    store::{Store, StoreError},
+    tables::{
+        Table, history,
+        ids::{self, Namespace},
+        justification_covers, justifications, node_states, nodes, sources,
+    },
+};
+
+type Published = (Vec<Output>, Work);
+
+/// Applies a body to its space.
+pub(super) fn apply<S: Store>(context: &mut Context<'_, S>, body: &Body) -> Result<Published, Refusal> {
+    match body {
+        Body::SourceDeclared(declared) => context.declare(declared)?,
+        Body::Observed(observed) => return context.bear(&Birth::observed(observed)),
+        Body::Derived(derived) => return context.bear(&Birth::derived(derived)),
+        Body::ActionProposed(proposed) => {
+            actions::check_proposed(proposed)?;
+            return context.bear(&Birth::proposed(proposed));
+        }
+        Body::Justified(justified) => return context.justified(justified),
+        Body::Retracted(retracted) => return retract::begin(context, retracted),
+        Body::Reinstated(reinstated) => return retract::lift(context, reinstated),
+        Body::ActionSettled(settled) => actions::settle(context, settled)?,
+        Body::ActionReviewed(_) => {
+            return Err(Violation::new(Code::NotInThisVersion, "nothing is held for review in logic version 1").into());
+        }
+        // Kept in the log, without effect on statuses. The bodies of the control space do not come here.
+        Body::Read(_)
+        | Body::Handoff(_)
+        | Body::LogCreated(_)
+        | Body::PolicySet(_)
+        | Body::LogicActivated(_)
+        | Body::Tick(_) => {}
+    }
+    Ok((Vec::new(), Work::default()))
+}
+
+/// The birth of a node, whatever its kind.
+struct Birth<'a> {
+    kind: Kind,
+    id: &'a str,
+    subject: &'a str,
+    content: Option<&'a Content>,
+    polarity: &'a str,
+    literals: &'a [Literal],
+    attributes: &'a BTreeMap<String, String>,
+    embedding: Option<&'a Embedding>,
+    observed: Option<&'a Observed>,
+    action: Option<&'a ActionProposed>,
+    justification: Option<&'a v1::Justification>,
+}
+
+impl<'a> Birth<'a> {
+    fn observed(observed: &'a Observed) -> Self {
+        Birth {
+            kind: Kind::Observation,
+            id: &observed.node,
+            subject: &observed.subject,
+            content: observed.content.as_ref(),
+            polarity: &observed.polarity,
+            literals: &observed.literals,
+            attributes: &observed.attributes,
+            embedding: observed.embedding.as_ref(),
+            observed: Some(observed),
+            action: None,
+            justification: None,
+        }
+    }
+
+    fn derived(derived: &'a Derived) -> Self {
+        Birth {
+            kind: Kind::parse(&derived.kind).unwrap_or(Kind::Belief),
+            id: &derived.node,
+            subject: &derived.subject,
+            content: derived.content.as_ref(),
+            polarity: &derived.polarity,
+            literals: &derived.literals,
+            attributes: &derived.attributes,
+            embedding: derived.embedding.as_ref(),
+            observed: None,
+            action: None,
+            justification: derived.justification.as_ref(),
+        }
+    }
+
+    fn proposed(proposed: &'a ActionProposed) -> Self {
+        Birth {
+            kind: Kind::Action,
+            id: &proposed.action,
+            subject: &proposed.subject,
+            content: proposed.content.as_ref(),
+            polarity: "",
+            literals: &[],
+            attributes: &proposed.attributes,
+            embedding: None,
+            observed: None,
+            action: Some(proposed),
+            justification: proposed.justification.as_ref(),
+        }
+    }
+
+    fn identity(&self) -> NodeIdentity<'a> {
+        NodeIdentity {
+            id: self.id,
+            kind: self.kind.as_str(),
+            subject: self.subject,
+            source: self.observed.map_or("", |observed| &observed.source),
+            observed_at: self.observed.map_or("", |observed| &observed.observed_at),
+            content: self.content,
+            action: self.action.map_or([""; 3], |action| [&action.r#type, &action.amount, &action.currency]),
+        }
+    }
+}
+
+/// A justification that was checked and is to be added.
+struct NewReason<'a> {
+    id: &'a str,
+    premises: Vec<&'a str>,
+    rule: Option<&'a v1::Rule>,
+}
+
+impl<S: Store> Context<'_, S> {
+    // Names.
+
+    /// The node of an id, if it has been named.
+    pub(crate) fn known_node(&self, id: &str) -> Result<Option<Node>, StoreError> {
+        Ok(ids::get(&self.staged, self.space.number(), Namespace::Node, id)?.map(Node))
+    }
+
+    /// The node of an id, named now if it was not.
+    pub(crate) fn name_node(&mut self, id: &str) -> Result<Node, StoreError> {
+        if let Some(node) = self.known_node(id)? {
+            return Ok(node);
+        }
+        let node = self.space.graph.add_node();
+        self.space.row.nodes = node.0 + 1;
+        let space = self.space.number();
+        self.staged.put(Table::Ids, ids::key(space, Namespace::Node, id), node.0.to_be_bytes().to_vec());
+        let row = nodes::Row { id: id.to_owned(), ..nodes::Row::default() };
+        self.staged.put(Table::Nodes, nodes::key(space, node), row.encode_to_vec());
+        Ok(node)
+    }
+
+    /// The source of an id with its row, named now if it was not.
+    pub(crate) fn name_source(&mut self, id: &str) -> Result<(u32, sources::Row), StoreError> {
+        let space = self.space.number();
+        if let Some(number) = ids::get(&self.staged, space, Namespace::Source, id)? {
+            return Ok((number, sources::get(&self.staged, space, number)?));
+        }
+        let number = self.space.row.sources;
+        self.space.row.sources += 1;
+        self.staged.put(Table::Ids, ids::key(space, Namespace::Source, id), number.to_be_bytes().to_vec());
+        let row = sources::Row::named(id);
+        self.put_source(number, &row);
+        Ok((number, row))
+    }
+
+    fn put_source(&mut self, number: u32, row: &sources::Row) {
+        self.staged.put(Table::Sources, sources::key(self.space.number(), number), row.encode_to_vec());
+    }
+
+    /// Replaces what is known of a source, in the table and in the digest.
+    fn update_source(&mut self, number: u32, before: &sources::Row, after: &sources::Row) {
+        let weight = |row: &sources::Row| if row.exists { self.committer.source(&row.known()) } else { 0 };
+        let delta = weight(after).wrapping_sub(weight(before));
+        self.space.row.add_to_digest(delta);
+        self.put_source(number, after);
+    }
+
+    fn times(&self, writers: [&str; 2]) -> Result<ItemTimes, StoreError> {
+        let observed = nodes::instant(writers, self.log_time_ms)?;
+        Ok(ItemTimes { observed, log: Instant::from_log_ms(self.log_time_ms) })
+    }
+
+    // Sources.
+
+    fn declare(&mut self, declared: &SourceDeclared) -> Result<(), Refusal> {
+        let space = self.space.number();
+        if let Some(number) = ids::get(&self.staged, space, Namespace::Source, &declared.source)? {
+            check_kind_change(&sources::get(&self.staged, space, number)?.known().kind, declared)?;
+        }
+        let (number, before) = self.name_source(&declared.source)?;
+        let after = sources::Row {
+            known: Some(merge(before.known(), declared)),
+            exists: true,
+            declared: true,
+            ..before.clone()
+        };
+        self.update_source(number, &before, &after);
+        Ok(())
+    }
+
+    fn observe_source(&mut self, observed: &Observed) -> Result<u32, StoreError> {
+        let (number, before) = self.name_source(&observed.source)?;
+        let mut known = before.known();
+        if known.kind.is_empty() {
+            known.kind.clone_from(&observed.source_kind);
+        }
+        let after =
+            sources::Row { known: Some(known), exists: true, observations: before.observations + 1, ..before.clone() };
+        self.update_source(number, &before, &after);
+        Ok(number)
+    }
+
+    // Nodes and justifications.
+
+    fn bear(&mut self, birth: &Birth<'_>) -> Result<Published, Refusal> {
+        let commitment = self.committer.node(birth.identity());
+        let has_arrived = match self.known_node(birth.id)? {
+            None => false,
+            Some(node) => {
+                let Ok(state) = self.space.graph.node(node);
+                if state.arrival.is_some() && state.commitment != commitment {
+                    let detail = format!(
+                        "{:?} is another node already; an id stands for one kind, subject and content. Use a new id, or justify that one",
+                        birth.id
+                    );
+                    return Err(Violation::at(Code::NodeIdTaken, "node", detail).into());
+                }
+                state.arrival.is_some()
+            }
+        };
+        let reason = self.check_reason(birth.id, birth.justification)?;
+        if has_arrived && reason.is_none() {
+            return Ok((Vec::new(), Work::default()));
+        }
+        let premises = self.name_premises(reason.as_ref())?;
+        let node = self.name_node(birth.id)?;
+        let mut edit = Edit::default();
+        if !has_arrived {
+            edit.arrive = Some(self.arriving(birth, node, commitment)?);
+        }
+        self.settle_with_reason(edit, node, birth.id, reason, premises)
+    }
+
+    fn justified(&mut self, justified: &Justified) -> Result<Published, Refusal> {
+        let Some(reason) = self.check_reason(&justified.node, justified.justification.as_ref())? else {
+            return Ok((Vec::new(), Work::default()));
+        };
+        let premises = self.name_premises(Some(&reason))?;
+        let head = self.name_node(&justified.node)?;
+        self.settle_with_reason(Edit::default(), head, &justified.node, Some(reason), premises)
+    }
+
+    /// Writes what a node is, and says how it enters the graph.
+    fn arriving(&mut self, birth: &Birth<'_>, node: Node, commitment: u128) -> Result<Arriving, StoreError> {
+        let source = birth.observed.map(|observed| self.observe_source(observed)).transpose()?;
+        let observed_at = birth.observed.map_or("", |observed| &observed.observed_at);
+        let times = self.times([observed_at, &self.event.occurred_at])?;
+        let is_observation = birth.kind == Kind::Observation;
+        let written_by = |text: &str| if is_observation { text.to_owned() } else { String::new() };
+        let (agent, run) = (written_by(&self.event.agent), written_by(&self.event.run));
+        let arrived = Arrived { item: Item::Node(node), source, agent: &agent, run: &run, times };
+        let covers = self.space.covers.covers_of(&arrived, "");
+        if is_observation {
+            self.space.covers.insert(&arrived);
+        }
+        let arrival = self.space.row.arrived;
+        self.space.row.arrived += 1;
+        let row = nodes::Row {
+            id: birth.id.to_owned(),
+            kind: birth.kind as u32,
+            arrival,
+            offset: self.position.offset,
+            log_time_ms: self.log_time_ms,
+            agent: self.event.agent.clone(),
+            run: self.event.run.clone(),
+            step: self.event.step.clone(),
+            occurred_at: self.event.occurred_at.clone(),
+            source_plus_one: source.map_or(0, |source| source + 1),
+            observed_at: observed_at.to_owned(),
+            subject: birth.subject.to_owned(),
+            content: birth.content.cloned(),
+            polarity: birth.polarity.to_owned(),
+            literals: birth.literals.to_vec(),
+            attributes: birth.attributes.clone(),
+            embedding: birth.embedding.cloned(),
+            commitment: commitment.to_be_bytes().to_vec(),
+            event: self.event.id.clone(),
+        };
+        self.staged.put(Table::Nodes, nodes::key(self.space.number(), node), row.encode_to_vec());
+        if let Some(proposed) = birth.action {
+            actions::propose(self, node, proposed)?;
+        }
+        Ok(Arriving { node, kind: birth.kind, arrival: Arrival::new(arrival), commitment, covers })
+    }
+
+    /// Whether a justification is new; refuses one whose id is taken.
+    fn check_reason<'b>(
+        &self,
+        head: &str,
+        justification: Option<&'b v1::Justification>,
+    ) -> Result<Option<NewReason<'b>>, Refusal>
+    where
+        Self: 'b,
+    {
+        let Some(justification) = justification else { return Ok(None) };
+        let mut premises: Vec<&str> = Vec::with_capacity(justification.premises.len());
+        let mut seen = std::collections::HashSet::new();
+        premises.extend(justification.premises.iter().map(String::as_str).filter(|premise| seen.insert(*premise)));
+        let id = if justification.id.is_empty() { None } else { Some(justification.id.as_str()) };
+        let known =
+            ids::get(&self.staged, self.space.number(), Namespace::Justification, id.unwrap_or(&self.event.id))?;
+        if let Some(number) = known {
+            if self.is_same_reason(Justification::new(number), head, &premises)? {
+                return Ok(None);
+            }
+            let detail = format!("{:?} is another justification already", id.unwrap_or(&self.event.id));
+            return Err(Violation::at(Code::JustificationIdTaken, "justification.id", detail).into());
+        }
+        Ok(Some(NewReason { id: id.unwrap_or_default(), premises, rule: justification.rule.as_ref() }))
+    }
+
+    fn is_same_reason(&self, known: Justification, head: &str, premises: &[&str]) -> Result<bool, StoreError> {
+        let row = justifications::get(&self.staged, self.space.number(), known)?;
+        if self.known_node(head)? != Some(Node(row.head)) || row.premises.len() != premises.len() {
+            return Ok(false);
+        }
+        for premise in premises {
+            match self.known_node(premise)? {
+                Some(node) if row.premises.contains(&node.0) => {}
+                _ => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
+    fn name_premises(&mut self, reason: Option<&NewReason<'_>>) -> Result<Vec<Node>, StoreError> {
+        reason.iter().flat_map(|reason| &reason.premises).map(|premise| self.name_node(premise)).collect()
+    }
+
+    fn settle_with_reason(
+        &mut self,
+        mut edit: Edit,
+        head: Node,
+        head_id: &str,
+        reason: Option<NewReason<'_>>,
+        premises: Vec<Node>,
+    ) -> Result<Published, Refusal> {
+        if let Some(reason) = reason {
+            edit.justify = Some(self.justifying(head, head_id, &reason, premises)?);
+        }
+        Ok(self.settle(&edit, &[])?)
+    }
+
+    /// Writes what a justification is, and says how it enters the graph.
+    fn justifying(
+        &mut self,
+        head: Node,
+        head_id: &str,
+        reason: &NewReason<'_>,
+        premises: Vec<Node>,
+    ) -> Result<Justifying, StoreError> {
+        let space = self.space.number();
+        let event = self.event;
+        let id = if reason.id.is_empty() { &event.id } else { reason.id };
+        let mut sorted = reason.premises.clone();
+        sorted.sort_unstable();
+        let commitment = self.committer.justification([id, head_id, &event.agent, &event.run], sorted.into_iter());
+        let justification = Justification::new(self.space.row.justifications);
+        self.space.row.justifications += 1;
+        let times = self.times(["", &event.occurred_at])?;
+        let arrived = Arrived {
+            item: Item::Justification(justification),
+            source: None,
+            agent: &event.agent,
+            run: &event.run,
+            times,
+        };
+        let covers = self.space.covers.covers_of(&arrived, id);
+        self.space.covers.insert(&arrived);
+        let row = justifications::Row {
+            id: id.to_owned(),
+            head: head.0,
+            premises: premises.iter().map(|premise| premise.0).collect(),
+            agent: event.agent.clone(),
+            run: event.run.clone(),
+            step: event.step.clone(),
+            rule: reason.rule.cloned(),
+            occurred_at: event.occurred_at.clone(),
+            offset: self.position.offset,
+            log_time_ms: self.log_time_ms,
+            commitment: commitment.to_be_bytes().to_vec(),
+        };
+        self.staged.put(Table::Justifications, justifications::key(space, justification), row.encode_to_vec());
+        let number = justification.number().to_be_bytes().to_vec();
+        self.staged.put(Table::Ids, ids::key(space, Namespace::Justification, id), number);
+        if let Some(value) = justification_covers::value(covers) {
+            self.staged.put(Table::JustificationCovers, justification_covers::key(space, justification), value);
+        }
+        Ok(Justifying { head, premises, commitment, covers })
+    }
+
+    // Settling.
+
+    /// Settles the graph, stages what moved, and makes the records of the cascade. `targets` are those of the retraction
+    /// that begins or ends.
+    pub(super) fn settle(&mut self, edit: &Edit, targets: &[v1::Target]) -> Result<Published, StoreError> {
+        let Ok(settled) = settle(&mut self.space.graph, edit);
+        let Ok(changes) = cascade::in_order(&mut self.space.graph, edit, &settled);
+        self.space.row.add_to_digest(settled.digest_delta);
+        self.stage(&settled);
+        if settled.moves.iter().any(|moved| moved.before.is_some() || !moved.after.is_in()) {
+            publish::stage_cause(self);
+        }
+        Ok((publish::cascade(self, &changes, targets)?, settled.work))
+    }
+
+    fn stage(&mut self, settled: &Settled) {
+        let space = self.space.number();
+        for node in &settled.touched {
+            let Ok(state) = self.space.graph.node(*node);
+            let row = node_states::Row::of(&state);
+            self.staged.put(Table::NodeStates, node_states::key(space, *node), row.encode());
+        }
+        for justification in &settled.recovered {
+            let Ok(state) = self.space.graph.justification(*justification);
+            let key = justification_covers::key(space, *justification);
+            match justification_covers::value(state.covers) {
+                Some(value) => self.staged.put(Table::JustificationCovers, key, value),
+                None => self.staged.delete(Table::JustificationCovers, key),
+            }
+        }
+        for moved in &settled.moves {
+            let key = history::key(space, moved.node, self.position.offset);
+            self.staged.put(Table::History, key, history::value(moved.after, self.log_time_ms));
+            self.space.row.nodes_in += u32::from(moved.after.is_in());
+            self.space.row.nodes_in -= u32::from(moved.before.is_some_and(|before| before.is_in()));
+        }
+    }
+}
+
+fn check_kind_change(known: &str, declared: &SourceDeclared) -> Result<(), Violation> {
+    let changes = !known.is_empty() && !declared.kind.is_empty() && known != declared.kind;
+    if !changes || !declared.operator.is_empty() {
+        return Ok(());
+    }
+    let what =
+        if is_ground(known) || is_ground(&declared.kind) { "to or from ground" } else { "of a source that is known" };
+    let detail = format!(
+        "a change of kind {what} (from {known:?} to {:?}) needs the operator who vouches for it",
+        declared.kind
+    );
+    Err(Violation::at(Code::OperatorNeeded, "source_declared.operator", detail))
+}
+
+/// What is known of a source after one more declaration.
+fn merge(mut known: SourceDeclared, declared: &SourceDeclared) -> SourceDeclared {
+    for (old, new) in
+        [(&mut known.kind, &declared.kind), (&mut known.name, &declared.name), (&mut known.group, &declared.group)]
+    {
+        if !new.is_empty() {
+            old.clone_from(new);
+        }
+    }
+    known.trust_millionths = declared.trust_millionths.or(known.trust_millionths);
+    known.cost_millionths = declared.cost_millionths.or(known.cost_millionths);
+    known.attributes.extend(declared.attributes.clone());
+    known
+}

@@ -1,0 +1,537 @@
+//! One function does it all for one event: decode, drop duplicates, validate, apply, outputs. Live processing, replay,
+//! standby and simulation call this one.
+//!
+//! State is changed in an open batch over the store; [`Partition::store`] writes it, position included, as one. Readers
+//! read the store, and so see whole batches only. [`Partition::abandon`] forgets the open batch.
+
+mod apply;
+mod control;
+pub mod publish;
+mod retract;
+pub mod space;
+
+use std::collections::HashMap;
+
+use recant_proto::{
+    id::CONTROL_SPACE,
+    names,
+    position::{Incarnation, Position},
+    reject::{Code, Violation},
+    time,
+    v1::{self, Event, Limits, event::Body},
+    validate, wire,
+};
+
+use crate::{
+    justification::{digest::Committer, settle::Work},
+    store::{Batch, Staged, StoreError, WriteStore},
+    tables::{Table, events, partition, spaces, times},
+};
+use prost::Message as _;
+pub use retract::{Preview, PreviewError, preview};
+use space::Space;
+
+/// A record of `recant.events`.
+#[derive(Debug, Clone, Copy)]
+pub struct Input<'a> {
+    /// Its offset in this partition.
+    pub offset: u64,
+    /// When the log took it, in ms.
+    pub append_time_ms: i64,
+    /// Its key.
+    pub key: &'a [u8],
+    /// Its headers.
+    pub headers: &'a [(String, Vec<u8>)],
+    /// Its value.
+    pub value: &'a [u8],
+}
+
+/// What became of an event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fate {
+    /// It was applied.
+    Accepted,
+    /// It was applied before, at this offset.
+    Duplicate(u64),
+    /// Its body is from a newer writer; it is kept in the log, and passed over.
+    Skipped(String),
+    /// It broke a rule.
+    Rejected(Violation),
+}
+
+/// Everything that a partition publishes.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Message {
+    /// A summary or a change of a cascade, for `recant.changes`.
+    Change(v1::Change),
+    /// An event that could not be applied, for `recant.rejected`.
+    Rejection(v1::Rejection),
+}
+
+/// Something to publish.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Output {
+    /// The space, or the key of a record that has none.
+    pub key: Vec<u8>,
+    /// What it is.
+    pub message: Message,
+    /// The same in protobuf.
+    pub value: Vec<u8>,
+}
+
+/// What folding an event did.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Folded {
+    /// What became of it.
+    pub fate: Fate,
+    /// Its id and space, as far as they could be read.
+    pub event_id: String,
+    /// As above.
+    pub space: String,
+    /// What is to be published, in order.
+    pub outputs: Vec<Output>,
+    /// What it cost.
+    pub work: Work,
+}
+
+/// Why folding cannot go on. The open batch is to be abandoned.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FoldError {
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A record came that is not the next one.
+    #[error("the record at offset {found} came where {expected} was next; this is a fault of recant")]
+    OutOfOrder {
+        /// What was next.
+        expected: u64,
+        /// What came.
+        found: u64,
+    },
+    /// The event must be understood, and is not.
+    #[error(
+        "the event at {position} has the body {body}, which this version does not know, and says that it must be understood; install a newer recant"
+    )]
+    MustUnderstand {
+        /// Where it lies.
+        position: Position,
+        /// The body's name or number.
+        body: String,
+    },
+    /// A logic version takes over that this program does not have.
+    #[error(
+        "logic version {version} takes over at {position}; this program has {}. Install a newer recant",
+        partition::LOGIC_VERSION
+    )]
+    LogicVersion {
+        /// Where it takes over.
+        position: Position,
+        /// Which one.
+        version: u32,
+    },
+    /// The state belongs to another log.
+    #[error(
+        "the state is of the log {state}, and this is the log {log}; move the state directory away, and it is rebuilt"
+    )]
+    OtherLog {
+        /// What the state says.
+        state: Incarnation,
+        /// What the log says.
+        log: Incarnation,
+    },
+}
+
+/// What applying a body ends with, when it does not end well.
+pub(crate) enum Refusal {
+    Rejected(Violation),
+    Failed(FoldError),
+}
+
+impl From<Violation> for Refusal {
+    fn from(violation: Violation) -> Self {
+        Refusal::Rejected(violation)
+    }
+}
+
+impl From<StoreError> for Refusal {
+    fn from(error: StoreError) -> Self {
+        Refusal::Failed(error.into())
+    }
+}
+
+/// The state of a partition, and the open batch.
+pub struct Partition<S> {
+    store: S,
+    row: partition::Row,
+    batch: Batch,
+    spaces: HashMap<String, Space>,
+    /// When each space was last used, in events; for [`Partition::unload_idle`].
+    used: HashMap<String, u64>,
+    committer: Committer,
+    limits: Limits,
+}
+
+/// What an event is applied to.
+pub(crate) struct Context<'a, S> {
+    pub space: &'a mut Space,
+    pub staged: Staged<'a, S>,
+    pub committer: &'a Committer,
+    pub event: &'a Event,
+    pub position: Position,
+    pub log_time_ms: i64,
+    pub incarnation: Incarnation,
+}
+
+impl<S: WriteStore> Partition<S> {
+    /// Opens the state of a partition of a log, which may be empty.
+    pub fn open(store: S, incarnation: Incarnation, partition_number: u32) -> Result<Self, FoldError> {
+        let row = match partition::get(&store)? {
+            Some(row) => row,
+            None => partition::Row {
+                format_version: partition::FORMAT_VERSION,
+                logic_version: partition::LOGIC_VERSION,
+                incarnation: incarnation.0.to_vec(),
+                partition: partition_number,
+                log_time_ms: i64::MIN,
+                ..partition::Row::default()
+            },
+        };
+        check_versions(&row)?;
+        let found = incarnation_of(&row);
+        if found != incarnation {
+            return Err(FoldError::OtherLog { state: found, log: incarnation });
+        }
+        let mut partition = Partition {
+            store,
+            row,
+            batch: Batch::default(),
+            spaces: HashMap::new(),
+            used: HashMap::new(),
+            committer: Committer::new(&[]),
+            limits: validate::DEFAULT_LIMITS,
+        };
+        partition.adopt_row();
+        Ok(partition)
+    }
+
+    /// Takes limits and key from the row.
+    fn adopt_row(&mut self) {
+        self.committer = Committer::new(&self.row.commitment_key);
+        self.limits = limits_of(&self.row);
+    }
+
+    /// The offset of the first event that is not folded, whether stored or not.
+    pub fn next_offset(&self) -> u64 {
+        self.row.next_offset
+    }
+
+    /// The running hash over all outputs up to here.
+    pub fn outputs_hash(&self) -> &[u8] {
+        &self.row.outputs_hash
+    }
+
+    /// The hash of the last record that was folded; empty if there is none.
+    pub fn last_record_hash(&self) -> &[u8] {
+        &self.row.last_record_hash
+    }
+
+    /// What is written. Does not know of the open batch.
+    pub fn stored(&self) -> &S {
+        &self.store
+    }
+
+    /// How many rows the open batch has.
+    pub fn open_rows(&self) -> usize {
+        self.batch.len()
+    }
+
+    /// Where the partition stands, with the open batch.
+    pub fn row(&self) -> &partition::Row {
+        &self.row
+    }
+
+    /// A space as it is with the open batch, loaded if it was not.
+    pub fn space(&mut self, name: &str) -> Result<Option<&Space>, FoldError> {
+        if !self.spaces.contains_key(name) {
+            let Some(space) = Space::load(&self.store, name)? else { return Ok(None) };
+            self.spaces.insert(name.to_owned(), space);
+        }
+        self.used.insert(name.to_owned(), self.row.next_offset);
+        Ok(self.spaces.get(name))
+    }
+
+    /// Writes the open batch, position included.
+    pub fn store(&mut self) -> Result<(), FoldError> {
+        if self.batch.is_empty() {
+            return Ok(());
+        }
+        self.store.write(&self.batch)?;
+        self.batch.clear();
+        Ok(())
+    }
+
+    /// Forgets the open batch: state is what is stored.
+    pub fn abandon(&mut self) -> Result<(), FoldError> {
+        self.batch.clear();
+        self.spaces.clear();
+        self.used.clear();
+        if let Some(row) = partition::get(&self.store)? {
+            self.row = row;
+        } else {
+            self.row.next_offset = 0;
+            self.row.log_time_ms = i64::MIN;
+            self.row.outputs_hash.clear();
+            self.row.last_record_hash.clear();
+        }
+        self.adopt_row();
+        Ok(())
+    }
+
+    /// Keeps at most so many spaces in memory, the last used ones. Call it when no batch is open.
+    pub fn unload_idle(&mut self, spaces_max: usize) {
+        if self.spaces.len() <= spaces_max || !self.batch.is_empty() {
+            return;
+        }
+        let mut by_use: Vec<(u64, String)> = self.used.iter().map(|(name, used)| (*used, name.clone())).collect();
+        by_use.sort_unstable();
+        for (_, name) in by_use.iter().take(self.spaces.len() - spaces_max) {
+            self.spaces.remove(name);
+            self.used.remove(name);
+        }
+    }
+
+    /// Folds the next record into the open batch.
+    pub fn fold(&mut self, input: &Input<'_>) -> Result<Folded, FoldError> {
+        if input.offset < self.row.next_offset {
+            return Err(FoldError::OutOfOrder { expected: self.row.next_offset, found: input.offset });
+        }
+        let log_time_ms = self.row.log_time_ms.max(input.append_time_ms);
+        let mut folded = Folded {
+            fate: Fate::Accepted,
+            event_id: String::new(),
+            space: String::new(),
+            outputs: Vec::new(),
+            work: Work::default(),
+        };
+        match self.admit(input, log_time_ms, &mut folded) {
+            Ok(()) => {}
+            Err(Refusal::Failed(error)) => return Err(error),
+            Err(Refusal::Rejected(violation)) => {
+                folded.outputs = vec![self.rejection(input, log_time_ms, &folded, &violation)];
+                folded.fate = Fate::Rejected(violation);
+            }
+        }
+        self.advance(input, log_time_ms, &folded.outputs);
+        Ok(folded)
+    }
+
+    fn position(&self, input: &Input<'_>) -> Position {
+        Position { partition: self.row.partition, offset: input.offset }
+    }
+
+    fn admit(&mut self, input: &Input<'_>, log_time_ms: i64, folded: &mut Folded) -> Result<(), Refusal> {
+        let mut decoded = wire::decode(input.value, header(input, names::CONTENT_TYPE).as_deref())?;
+        folded.space.clone_from(&decoded.event.space);
+        fill_from_headers(&mut decoded.event, input)?;
+        folded.event_id.clone_from(&decoded.event.id);
+        if let Some(body) = &decoded.unknown_body
+            && decoded.event.must_understand
+        {
+            let position = self.position(input);
+            return Err(Refusal::Failed(FoldError::MustUnderstand { position, body: body.clone() }));
+        }
+        if decoded.event.body.is_none() && decoded.unknown_body.is_none() {
+            return Err(Violation::new(
+                Code::MissingBody,
+                "an event says one thing: observed, derived, retracted and so on",
+            )
+            .into());
+        }
+        validate::check(&decoded.event, input.value.len(), &self.limits)?;
+        self.check_place(&decoded.event, input)?;
+        let fingerprint = wire::fingerprint(&decoded, input.value);
+        let event = &decoded.event;
+        self.load_space(&event.space)?;
+        let Some(mut space) = self.spaces.get_mut(&event.space) else { return Ok(()) };
+        let mut staged = Staged { store: &self.store, batch: &mut self.batch };
+        let event_key = events::key(space.number(), &event.id);
+        if let Some(known) = crate::tables::read::<events::Row>(&staged, Table::Events, &event_key)? {
+            if known.fingerprint == fingerprint {
+                folded.fate = Fate::Duplicate(known.offset);
+                return Ok(());
+            }
+            let at = Position { partition: self.row.partition, offset: known.offset };
+            let detail = format!("{:?} is the event at {at}; give each event an id of its own", event.id);
+            return Err(Violation::at(Code::EventIdTaken, "id", detail).into());
+        }
+        let row = events::Row {
+            offset: input.offset,
+            fingerprint: fingerprint.to_vec(),
+            skipped: decoded.unknown_body.is_some(),
+        };
+        let position = Position { partition: self.row.partition, offset: input.offset };
+        match &event.body {
+            None => folded.fate = Fate::Skipped(decoded.unknown_body.unwrap_or_default()),
+            Some(Body::LogCreated(_) | Body::PolicySet(_) | Body::LogicActivated(_) | Body::Tick(_)) => {
+                control::apply(&mut self.row, event, position)?;
+                self.committer = Committer::new(&self.row.commitment_key);
+                self.limits = limits_of(&self.row);
+            }
+            Some(body) => {
+                let incarnation = incarnation_of(&self.row);
+                let committer = &self.committer;
+                let mut context = Context { space, staged, committer, event, position, log_time_ms, incarnation };
+                (folded.outputs, folded.work) = apply::apply(&mut context, body)?;
+                Context { space, staged, .. } = context;
+                space.row.last_offset = input.offset + 1;
+            }
+        }
+        staged.put(Table::Events, event_key, row.encode_to_vec());
+        staged.put(Table::Spaces, event.space.clone().into_bytes(), space.row.encode_to_vec());
+        self.row.next_space = self.row.next_space.max(space.row.number + 1);
+        Ok(())
+    }
+
+    fn load_space(&mut self, name: &str) -> Result<(), StoreError> {
+        if !self.spaces.contains_key(name) {
+            // A space that was opened in this batch and has nothing stored yet is in memory already.
+            let in_memory = self.spaces.values().map(|space| space.row.number + 1).max().unwrap_or(0);
+            let number = self.row.next_space.max(in_memory);
+            let space = Space::load(&self.store, name)?.unwrap_or_else(|| Space::empty(name, number));
+            self.spaces.insert(name.to_owned(), space);
+        }
+        match self.used.get_mut(name) {
+            Some(used) => *used = self.row.next_offset,
+            None => {
+                self.used.insert(name.to_owned(), self.row.next_offset);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the record lies where its space belongs.
+    fn check_place(&self, event: &Event, input: &Input<'_>) -> Result<(), Violation> {
+        if input.key != event.space.as_bytes() {
+            let key = String::from_utf8_lossy(input.key);
+            let detail =
+                format!("the key is {key:?} and the space {:?}; set the record's key to the space", event.space);
+            return Err(Violation::at(Code::HeaderMismatch, "space", detail));
+        }
+        let belongs = names::partition_of(input.key, self.row.partitions);
+        if self.row.partitions > 0 && event.space != CONTROL_SPACE && belongs != self.row.partition {
+            let detail = format!(
+                "the space {:?} belongs in partition {belongs} of {}; use the partitioner murmur2_random (librdkafka) or the default one (Java)",
+                event.space, self.row.partitions
+            );
+            return Err(Violation::new(Code::WrongPartition, detail));
+        }
+        Ok(())
+    }
+
+    fn rejection(&self, input: &Input<'_>, log_time_ms: i64, folded: &Folded, violation: &Violation) -> Output {
+        let headers =
+            input.headers.iter().map(|(name, value)| v1::RecordHeader { name: name.clone(), value: value.clone() });
+        let rejection = v1::Rejection {
+            position: self.position(input).to_string(),
+            time: time::format_log_ms(log_time_ms),
+            event: folded.event_id.clone(),
+            space: folded.space.clone(),
+            code: violation.code.to_string(),
+            detail: violation.to_string(),
+            key: input.key.to_vec(),
+            value: input.value.to_vec(),
+            headers: headers.collect(),
+        };
+        let value = rejection.encode_to_vec();
+        Output { key: input.key.to_vec(), message: Message::Rejection(rejection), value }
+    }
+
+    /// Moves the position behind the record, and stages it.
+    fn advance(&mut self, input: &Input<'_>, log_time_ms: i64, outputs: &[Output]) {
+        self.row.next_offset = input.offset + 1;
+        self.row.log_time_ms = log_time_ms;
+        self.row.last_record_hash = record_hash(input);
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&self.row.outputs_hash);
+        for output in outputs {
+            hasher.update(&(output.value.len() as u64).to_le_bytes());
+            hasher.update(&output.value);
+        }
+        if !outputs.is_empty() {
+            self.row.outputs_hash = hasher.finalize().as_bytes().to_vec();
+        }
+        self.batch.put(Table::Times, times::key(log_time_ms), times::value(input.offset));
+        self.batch.put(Table::Partition, partition::KEY.to_vec(), self.row.encode_to_vec());
+    }
+}
+
+/// The hash by which a state knows the last record that it applied.
+pub fn record_hash(input: &Input<'_>) -> Vec<u8> {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&input.offset.to_le_bytes());
+    hasher.update(&(input.key.len() as u64).to_le_bytes());
+    hasher.update(input.key);
+    hasher.update(input.value);
+    hasher.finalize().as_bytes()[..16].to_vec()
+}
+
+/// Refuses the state of another version.
+pub fn check_versions(row: &partition::Row) -> Result<(), StoreError> {
+    if row.format_version != partition::FORMAT_VERSION || row.logic_version != partition::LOGIC_VERSION {
+        return Err(StoreError::Format(format!(
+            "the state has format {} and logic {}; this program has {} and {}. Use the recant that wrote it, or move the state directory away, and it is rebuilt from the log",
+            row.format_version,
+            row.logic_version,
+            partition::FORMAT_VERSION,
+            partition::LOGIC_VERSION
+        )));
+    }
+    Ok(())
+}
+
+/// The log that a state belongs to.
+pub fn incarnation_of(row: &partition::Row) -> Incarnation {
+    Incarnation(row.incarnation.as_slice().try_into().unwrap_or_default())
+}
+
+fn limits_of(row: &partition::Row) -> Limits {
+    let or_default = |limit: u32, default: u32| if limit == 0 { default } else { limit };
+    let defaults = validate::DEFAULT_LIMITS;
+    Limits {
+        max_event_bytes: or_default(row.max_event_bytes, defaults.max_event_bytes),
+        max_text_bytes: or_default(row.max_text_bytes, defaults.max_text_bytes),
+        max_premises: or_default(row.max_premises, defaults.max_premises),
+    }
+}
+
+fn header(input: &Input<'_>, name: &str) -> Option<String> {
+    let value = input.headers.iter().find(|(header, _)| header.eq_ignore_ascii_case(name))?;
+    Some(String::from_utf8_lossy(&value.1).into_owned())
+}
+
+/// Takes the id from `ce_id` if the event has none, and refuses headers that say something else than the event.
+fn fill_from_headers(event: &mut Event, input: &Input<'_>) -> Result<(), Violation> {
+    let contradicts = |name: &str, said: &str, is: &str| {
+        Violation::at(Code::HeaderMismatch, name, format!("the header says {said:?} and the event {is:?}"))
+    };
+    if let Some(id) = header(input, names::CE_ID) {
+        if event.id.is_empty() {
+            event.id = id;
+        } else if event.id != id {
+            return Err(contradicts(names::CE_ID, &id, &event.id));
+        }
+    }
+    if let (Some(said), Some(body)) = (header(input, names::CE_TYPE), &event.body) {
+        let is = format!("recant.v1.{}", wire::body_name(body));
+        if said != is {
+            return Err(contradicts(names::CE_TYPE, &said, &is));
+        }
+    }
+    Ok(())
+}
+
+/// The digest of a space, as it is stored.
+pub fn digest_of(store: &impl crate::store::Read, space: &str) -> Result<u128, StoreError> {
+    Ok(spaces::get(store, space)?.map_or(0, |row| row.digest()))
+}

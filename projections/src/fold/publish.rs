@@ -1,0 +1,152 @@
+//! The records of a cascade: a summary, then its changes in order.
+
+use prost::Message as _;
+use recant_proto::{
+    id::Kind,
+    position::ChangeId,
+    time,
+    v1::{self, ByKind, Cascade, Cause, Change, Summary, target::What},
+    wire,
+};
+
+use super::{Context, Message, Output};
+use crate::{
+    justification::cascade,
+    store::{Read, Store, StoreError},
+    tables::{SpaceNumber, Table, actions, causes, events, nodes, sources},
+};
+
+/// What all records of a cascade share.
+pub struct Frame<'a> {
+    /// The space.
+    pub space: &'a str,
+    /// The space's number in the tables.
+    pub number: SpaceNumber,
+    /// The id that the cascade's records get, at index 0.
+    pub first: ChangeId,
+    /// The causing event's log time.
+    pub log_time_ms: i64,
+    /// What caused it.
+    pub cause: Cause,
+}
+
+/// Notes the event as the cause of what it moved.
+pub(super) fn stage_cause<S: Store>(context: &mut Context<'_, S>) {
+    let cause = cause_of(context.event);
+    let row = causes::Row { event: cause.event, body: cause.r#type, retraction: cause.retraction };
+    let key = causes::key(context.space.number(), context.position.offset);
+    context.staged.put(Table::Causes, key, row.encode_to_vec());
+}
+
+/// An event as a cause.
+pub fn cause_of(event: &v1::Event) -> Cause {
+    let (body, retraction) =
+        event.body.as_ref().map_or(("", ""), |body| (wire::body_name(body), events::retraction_of(&event.id, body)));
+    Cause { event: event.id.clone(), r#type: body.to_owned(), retraction: retraction.to_owned() }
+}
+
+/// The records of the cascade of the event in hand.
+pub(super) fn cascade<S: Store>(
+    context: &Context<'_, S>,
+    changes: &[cascade::Change],
+    targets: &[v1::Target],
+) -> Result<Vec<Output>, StoreError> {
+    let frame = Frame {
+        space: &context.space.name,
+        number: context.space.number(),
+        first: ChangeId { incarnation: context.incarnation, position: context.position, index: 0 },
+        log_time_ms: context.log_time_ms,
+        cause: cause_of(context.event),
+    };
+    let records = records(&context.staged, &frame, changes, targets)?;
+    let output = |change: Change| Output {
+        key: context.space.name.clone().into_bytes(),
+        value: change.encode_to_vec(),
+        message: Message::Change(change),
+    };
+    Ok(records.into_iter().map(output).collect())
+}
+
+/// The records of a cascade, its summary first; none if nothing changed.
+pub fn records(
+    store: &impl Read,
+    frame: &Frame<'_>,
+    changes: &[cascade::Change],
+    targets: &[v1::Target],
+) -> Result<Vec<Change>, StoreError> {
+    if changes.is_empty() {
+        return Ok(Vec::new());
+    }
+    // A cascade has no more changes than its space has nodes, and those are numbered by a u32.
+    let total = changes.len() as u32;
+    let mut records = Vec::with_capacity(changes.len() + 1);
+    let mut kinds = [0; 4];
+    records.push(Change::default());
+    for (index, change) in (1..).zip(changes) {
+        let (record, kind) = record(store, frame, change, index, total)?;
+        kinds[kind as usize - 1] += 1;
+        records.push(record);
+    }
+    records[0] = Change { summary: Some(summary(total, kinds, targets)), ..shared(frame, 0, total) };
+    Ok(records)
+}
+
+fn summary(total: u32, kinds: [u32; 4], targets: &[v1::Target]) -> Summary {
+    let [observation, belief, plan, action] = kinds.map(Some);
+    Summary {
+        changed: Some(total),
+        sources: Some(count_sources(targets)),
+        by_kind: Some(ByKind { observation, belief, plan, action }),
+    }
+}
+
+/// How many sources some targets name.
+pub fn count_sources(targets: &[v1::Target]) -> u32 {
+    let named = targets.iter().filter_map(|target| match &target.what {
+        Some(What::Source(source)) => Some(source),
+        _ => None,
+    });
+    named.collect::<std::collections::HashSet<_>>().len() as u32
+}
+
+fn shared(frame: &Frame<'_>, index: u32, total: u32) -> Change {
+    let position = frame.first.position.to_string();
+    Change {
+        id: ChangeId { index, ..frame.first }.to_string(),
+        space: frame.space.to_owned(),
+        cause: Some(frame.cause.clone()),
+        cascade: Some(Cascade { id: position.clone(), index: Some(index), total }),
+        position,
+        time: time::format_log_ms(frame.log_time_ms),
+        ..Change::default()
+    }
+}
+
+fn record(
+    store: &impl Read,
+    frame: &Frame<'_>,
+    change: &cascade::Change,
+    index: u32,
+    total: u32,
+) -> Result<(Change, Kind), StoreError> {
+    let node = change.moved.node;
+    let row = nodes::get(store, frame.number, node)?;
+    let kind = row.kind().ok_or_else(|| crate::tables::damaged(Table::Nodes, "a node that changed has no kind"))?;
+    let source = row.source().map(|number| sources::get(store, frame.number, number)).transpose()?;
+    let action = if kind == Kind::Action { actions::get(store, frame.number, node)? } else { None };
+    let record = Change {
+        node: row.id,
+        kind: kind.as_str().to_owned(),
+        subject: row.subject,
+        agent: row.agent,
+        run: row.run,
+        source: source.map(|source| source.id().to_owned()).unwrap_or_default(),
+        from: change.moved.before.map(|before| before.status().to_owned()).unwrap_or_default(),
+        to: change.moved.after.status().to_owned(),
+        why: change.moved.after.why().unwrap_or_default().to_owned(),
+        distance: Some(change.distance),
+        action: action.map(|action| action.to_state()),
+        ..shared(frame, index, total)
+    };
+    Ok((record, kind))
+}

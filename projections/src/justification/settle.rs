@@ -1,0 +1,558 @@
+//! One operation of the engine: from what an event covers, lifts and brings to the least fixed point of the rule of belief.
+//!
+//! Each derived node that is IN stands on one justification, its support, and has a rank above the ranks of that
+//! support's premises. So supports cannot run in circles, and a node keeps its status while its support holds, whatever
+//! happens around it: the cost follows the nodes that lose their support, never the size of the graph.
+//!
+//! 1. What is newly covered goes OUT, before anything is restored.
+//! 2. Withdraw: a node that lost its support takes another valid one of lower rank, or becomes suspect.
+//! 3. What is newly uncovered, what arrives, and what is newly justified is taken in.
+//! 4. Restore: suspects and others that have a valid justification come IN, the lowest rank first.
+//! 5. What is still suspect is OUT.
+//!
+//! Ranks and supports depend on history. Nothing that is published does: statuses are a fixed point, and the order of
+//! changes comes from [`super::cascade`].
+
+use std::{cmp::Reverse, collections::BinaryHeap};
+
+use hashbrown::HashMap;
+use recant_proto::id::{Kind, Standing};
+
+use super::{
+    digest::{justification_weight, node_weight},
+    graph::{Arrival, Graph, Item, Justification, JustificationState, Marks, Node, NodeState},
+};
+
+/// What one event does to the graph.
+#[derive(Debug, Clone, Default)]
+pub struct Edit {
+    /// Covered once more, each time that it is listed.
+    pub cover: Vec<Item>,
+    /// Covered once less, each time that it is listed.
+    pub uncover: Vec<Item>,
+    /// A node that arrives.
+    pub arrive: Option<Arriving>,
+    /// A justification that arrives.
+    pub justify: Option<Justifying>,
+}
+
+/// A node that arrives. It may have been named before.
+#[derive(Debug, Clone, Copy)]
+pub struct Arriving {
+    /// Which one.
+    pub node: Node,
+    /// What it is.
+    pub kind: Kind,
+    /// Its place in the order of arrival.
+    pub arrival: Arrival,
+    /// What it adds to the digest, before its weight.
+    pub commitment: u128,
+    /// By how many targets of standing retractions it is covered from the start.
+    pub covers: u32,
+}
+
+/// A justification that arrives.
+#[derive(Debug, Clone)]
+pub struct Justifying {
+    /// What it justifies.
+    pub head: Node,
+    /// Its premises, each once.
+    pub premises: Vec<Node>,
+    /// What it adds to the digest, before its weight.
+    pub commitment: u128,
+    /// By how many targets of standing retractions it is covered from the start.
+    pub covers: u32,
+}
+
+/// A node whose standing differs from before the operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Move {
+    /// Which node.
+    pub node: Node,
+    /// Its standing before; none if it arrived in this operation.
+    pub before: Option<Standing>,
+    /// Its standing after.
+    pub after: Standing,
+}
+
+impl Move {
+    /// Whether it is a change of status that is published: every one but a birth IN.
+    pub fn is_change(&self) -> bool {
+        match self.before {
+            None => !self.after.is_in(),
+            Some(before) => before.is_in() != self.after.is_in(),
+        }
+    }
+}
+
+/// What an operation did.
+#[derive(Debug, Clone, Default)]
+pub struct Settled {
+    /// Every node whose standing moved, in no particular order.
+    pub moves: Vec<Move>,
+    /// Every node whose state may differ from before and is to be stored.
+    pub touched: Vec<Node>,
+    /// Every justification whose covers changed.
+    pub recovered: Vec<Justification>,
+    /// The justification that arrived.
+    pub justified: Option<Justification>,
+    /// What the digest changes by, modulo 2^128.
+    pub digest_delta: u128,
+    /// What it cost.
+    pub work: Work,
+}
+
+/// What an operation cost, for metrics and for tests that bound it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Nodes that lost their support and found no other at once.
+    pub suspects: u64,
+    /// Nodes that lost their support and took another.
+    pub switched: u64,
+    /// Suspects that came back.
+    pub restored: u64,
+}
+
+/// A change to the rule, planted to show that the tests find it. Ships as [`Faithful`] alone.
+pub trait Rule {
+    /// Whether a valid justification can take over, by the rank of its highest premise and the node's.
+    fn may_take_over(highest_premise: u64, rank: u64) -> bool {
+        highest_premise < rank
+    }
+
+    /// How many covers one more makes.
+    fn cover(covers: u32) -> u32 {
+        covers + 1
+    }
+
+    /// How many covers one less leaves.
+    fn uncover(covers: u32) -> u32 {
+        covers.saturating_sub(1)
+    }
+
+    /// Whether what is uncovered is restored before what is covered is withdrawn.
+    const RESTORE_FIRST: bool = false;
+}
+
+/// The rule of belief as it is.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Faithful;
+
+impl Rule for Faithful {}
+
+/// Applies an edit and settles the graph.
+pub fn settle<G: Graph>(graph: &mut G, edit: &Edit) -> Result<Settled, G::Error> {
+    settle_by::<Faithful, G>(graph, edit)
+}
+
+/// [`settle`] by another rule, for the tests that plant faults.
+pub fn settle_by<R: Rule, G: Graph>(graph: &mut G, edit: &Edit) -> Result<Settled, G::Error> {
+    let mut operation = Operation::<R, G>::new(graph);
+    if R::RESTORE_FIRST {
+        operation.take_in(edit)?;
+        operation.restore()?;
+    }
+    for item in &edit.cover {
+        operation.cover(*item)?;
+    }
+    operation.withdraw()?;
+    if !R::RESTORE_FIRST {
+        operation.take_in(edit)?;
+    }
+    operation.offer_suspects()?;
+    operation.restore()?;
+    operation.conclude()
+}
+
+struct Operation<'g, R, G> {
+    graph: &'g mut G,
+    /// Nodes that lost their support, in order of rank.
+    lost: BinaryHeap<Reverse<(u64, Node)>>,
+    /// How far the justifications of a node have been looked through. What was passed over has become no more valid
+    /// since, as long as nothing is restored, so that a node with very many reasons is looked through once.
+    looked: HashMap<Node, Option<Justification>>,
+    suspects: Vec<Node>,
+    /// Nodes that could come IN, by the rank of the highest premise of the justification that would support them.
+    offers: BinaryHeap<Reverse<(u64, Node, Justification)>>,
+    touched: Vec<(Node, Option<Standing>)>,
+    settled: Settled,
+    rule: std::marker::PhantomData<R>,
+}
+
+impl<'g, R: Rule, G: Graph> Operation<'g, R, G> {
+    fn new(graph: &'g mut G) -> Self {
+        Operation {
+            graph,
+            lost: BinaryHeap::new(),
+            looked: HashMap::new(),
+            suspects: Vec::new(),
+            offers: BinaryHeap::new(),
+            touched: Vec::new(),
+            settled: Settled::default(),
+            rule: std::marker::PhantomData,
+        }
+    }
+
+    /// Notes a node's standing before the operation, once, and gives its state.
+    fn touch(&mut self, node: Node) -> Result<NodeState, G::Error> {
+        let state = self.graph.node(node)?;
+        if !state.marks.has(Marks::TOUCHED) {
+            self.touched.push((node, state.arrival.map(|_| state.standing)));
+            self.graph.edit_node(node, |state| state.marks.set(Marks::TOUCHED))?;
+        }
+        Ok(state)
+    }
+
+    // 1. What is newly covered.
+
+    fn cover(&mut self, item: Item) -> Result<(), G::Error> {
+        match item {
+            Item::Node(node) => self.cover_node(node),
+            Item::Justification(justification) => self.cover_justification(justification),
+        }
+    }
+
+    fn cover_node(&mut self, node: Node) -> Result<(), G::Error> {
+        let before = self.touch(node)?;
+        self.graph.edit_node(node, |state| state.covers = R::cover(state.covers))?;
+        if before.covers == 0 && before.is_in { self.drop_node(node) } else { Ok(()) }
+    }
+
+    fn cover_justification(&mut self, justification: Justification) -> Result<(), G::Error> {
+        let before = self.graph.justification(justification)?;
+        self.settled.recovered.push(justification);
+        self.graph.edit_justification(justification, |state| state.covers = R::cover(state.covers))?;
+        if before.covers > 0 {
+            return Ok(());
+        }
+        self.weigh(before.commitment, justification_weight(false), justification_weight(true));
+        self.touch(before.head)?;
+        self.graph.edit_node(before.head, |head| {
+            head.open -= 1;
+            head.ready -= u32::from(before.waiting == 0);
+        })?;
+        self.raise_missing(justification)
+    }
+
+    /// Takes a node OUT for now, and from whatever it supports.
+    fn drop_node(&mut self, node: Node) -> Result<(), G::Error> {
+        let newest_use = self.graph.edit_node(node, |state| {
+            state.is_in = false;
+            state.support = None;
+            state.newest_use
+        })?;
+        let mut next = newest_use;
+        while let Some(premise) = next {
+            let edge = self.graph.premise(premise)?;
+            self.raise_missing(edge.justification)?;
+            next = edge.next_use;
+        }
+        Ok(())
+    }
+
+    fn raise_missing(&mut self, justification: Justification) -> Result<(), G::Error> {
+        let (was_valid, head) = self.graph.edit_justification(justification, |state| {
+            state.missing += 1;
+            (state.missing == 1, state.head)
+        })?;
+        if !was_valid {
+            return Ok(());
+        }
+        let lost_at = self.graph.edit_node(head, |state| {
+            state.valid -= 1;
+            let lost = state.support == Some(justification) && !state.marks.has(Marks::QUEUED);
+            if lost {
+                state.marks.set(Marks::QUEUED);
+            }
+            lost.then_some(state.rank)
+        })?;
+        if let Some(rank) = lost_at {
+            self.lost.push(Reverse((rank, head)));
+        }
+        Ok(())
+    }
+
+    // 2. Withdraw.
+
+    fn withdraw(&mut self) -> Result<(), G::Error> {
+        while let Some(Reverse((_, node))) = self.lost.pop() {
+            self.graph.edit_node(node, |state| state.marks.clear(Marks::QUEUED))?;
+            let state = self.touch(node)?;
+            if !state.is_in {
+                continue;
+            }
+            match self.another_support(node, &state)? {
+                Some(support) => {
+                    self.settled.work.switched += 1;
+                    self.graph.edit_node(node, |state| state.support = Some(support))?;
+                }
+                None => {
+                    self.settled.work.suspects += 1;
+                    self.suspects.push(node);
+                    self.graph.edit_node(node, |state| state.marks.set(Marks::SUSPECT))?;
+                    self.drop_node(node)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A valid justification whose premises all rank below the node.
+    fn another_support(&mut self, node: Node, state: &NodeState) -> Result<Option<Justification>, G::Error> {
+        if state.valid == 0 {
+            return Ok(None);
+        }
+        let mut next = self.looked.get(&node).copied().unwrap_or(state.newest_justification);
+        while let Some(justification) = next {
+            let candidate = self.graph.justification(justification)?;
+            next = candidate.next_of_head;
+            if candidate.missing == 0 && R::may_take_over(self.highest_premise(&candidate)?, state.rank) {
+                self.looked.insert(node, next);
+                return Ok(Some(justification));
+            }
+        }
+        Ok(None)
+    }
+
+    fn highest_premise(&self, justification: &JustificationState) -> Result<u64, G::Error> {
+        let mut highest = 0;
+        for premise in justification.premises() {
+            let node = self.graph.premise(premise)?.node;
+            highest = highest.max(self.graph.node(node)?.rank);
+        }
+        Ok(highest)
+    }
+
+    // 3. What is newly uncovered, arrives, or is newly justified.
+
+    fn take_in(&mut self, edit: &Edit) -> Result<(), G::Error> {
+        for item in &edit.uncover {
+            match item {
+                Item::Node(node) => self.uncover_node(*node)?,
+                Item::Justification(justification) => self.uncover_justification(*justification)?,
+            }
+        }
+        if let Some(arriving) = &edit.arrive {
+            self.arrive(arriving)?;
+        }
+        if let Some(justifying) = &edit.justify {
+            self.justify(justifying)?;
+        }
+        Ok(())
+    }
+
+    fn uncover_node(&mut self, node: Node) -> Result<(), G::Error> {
+        self.touch(node)?;
+        let covers = self.graph.edit_node(node, |state| {
+            state.covers = R::uncover(state.covers);
+            state.covers
+        })?;
+        if covers == 0 { self.consider(node) } else { Ok(()) }
+    }
+
+    fn uncover_justification(&mut self, justification: Justification) -> Result<(), G::Error> {
+        let after = self.graph.edit_justification(justification, |state| {
+            state.covers = R::uncover(state.covers);
+            *state
+        })?;
+        self.settled.recovered.push(justification);
+        if after.covers > 0 {
+            return Ok(());
+        }
+        self.weigh(after.commitment, justification_weight(true), justification_weight(false));
+        self.touch(after.head)?;
+        self.graph.edit_node(after.head, |head| {
+            head.open += 1;
+            head.ready += u32::from(after.waiting == 0);
+        })?;
+        self.lower_missing(justification)
+    }
+
+    fn arrive(&mut self, arriving: &Arriving) -> Result<(), G::Error> {
+        let node = arriving.node;
+        self.touch(node)?;
+        let newest_use = self.graph.edit_node(node, |state| {
+            state.kind = Some(arriving.kind);
+            state.arrival = Some(arriving.arrival);
+            state.commitment = arriving.commitment;
+            state.covers = arriving.covers;
+            state.newest_use
+        })?;
+        let mut next = newest_use;
+        while let Some(premise) = next {
+            let edge = self.graph.premise(premise)?;
+            self.lower_waiting(edge.justification)?;
+            next = edge.next_use;
+        }
+        self.consider(node)
+    }
+
+    fn lower_waiting(&mut self, justification: Justification) -> Result<(), G::Error> {
+        let after = self.graph.edit_justification(justification, |state| {
+            state.waiting -= 1;
+            *state
+        })?;
+        if after.waiting == 0 && after.covers == 0 {
+            self.touch(after.head)?;
+            self.graph.edit_node(after.head, |head| head.ready += 1)?;
+        }
+        Ok(())
+    }
+
+    fn justify(&mut self, justifying: &Justifying) -> Result<(), G::Error> {
+        let head = justifying.head;
+        self.touch(head)?;
+        let mut missing = u32::from(justifying.covers > 0);
+        let mut waiting = 0;
+        for premise in &justifying.premises {
+            let premise = self.graph.node(*premise)?;
+            missing += u32::from(!premise.is_in);
+            waiting += u32::from(premise.arrival.is_none());
+        }
+        let justification = self.graph.add_justification(head, &justifying.premises, justifying.commitment)?;
+        self.settled.justified = Some(justification);
+        self.graph.edit_justification(justification, |state| {
+            state.missing = missing;
+            state.waiting = waiting;
+            state.covers = justifying.covers;
+        })?;
+        self.weigh(justifying.commitment, 0, justification_weight(justifying.covers > 0));
+        if justifying.covers == 0 {
+            self.graph.edit_node(head, |state| {
+                state.open += 1;
+                state.ready += u32::from(waiting == 0);
+            })?;
+        }
+        if missing == 0 { self.offer_valid(justification, head) } else { Ok(()) }
+    }
+
+    /// Brings IN an observation that nothing covers, and offers a derived node all its valid justifications.
+    fn consider(&mut self, node: Node) -> Result<(), G::Error> {
+        let state = self.graph.node(node)?;
+        if !state.may_be_in() || state.is_in {
+            return Ok(());
+        }
+        if state.is_observation() { self.bring_in(node) } else { self.offer_all(node, &state) }
+    }
+
+    fn offer_all(&mut self, node: Node, state: &NodeState) -> Result<(), G::Error> {
+        if state.valid == 0 {
+            return Ok(());
+        }
+        let mut next = state.newest_justification;
+        while let Some(justification) = next {
+            let candidate = self.graph.justification(justification)?;
+            if candidate.missing == 0 {
+                let highest = self.highest_premise(&candidate)?;
+                self.offers.push(Reverse((highest, node, justification)));
+            }
+            next = candidate.next_of_head;
+        }
+        Ok(())
+    }
+
+    /// Puts a node IN, and in whatever it supports.
+    fn bring_in(&mut self, node: Node) -> Result<(), G::Error> {
+        let newest_use = self.graph.edit_node(node, |state| {
+            state.is_in = true;
+            state.newest_use
+        })?;
+        let mut next = newest_use;
+        while let Some(premise) = next {
+            let edge = self.graph.premise(premise)?;
+            self.lower_missing(edge.justification)?;
+            next = edge.next_use;
+        }
+        Ok(())
+    }
+
+    fn lower_missing(&mut self, justification: Justification) -> Result<(), G::Error> {
+        let (is_valid, head) = self.graph.edit_justification(justification, |state| {
+            state.missing -= 1;
+            (state.missing == 0, state.head)
+        })?;
+        if is_valid { self.offer_valid(justification, head) } else { Ok(()) }
+    }
+
+    /// Counts a justification that has become valid, and offers it to its head.
+    fn offer_valid(&mut self, justification: Justification, head: Node) -> Result<(), G::Error> {
+        let state = self.graph.edit_node(head, |state| {
+            state.valid += 1;
+            *state
+        })?;
+        if !state.is_in && state.may_be_in() && !state.is_observation() {
+            let highest = self.highest_premise(&self.graph.justification(justification)?)?;
+            self.offers.push(Reverse((highest, head, justification)));
+        }
+        Ok(())
+    }
+
+    // 4. Restore.
+
+    /// Offers suspects the justifications that are valid but rank too high to have taken over.
+    fn offer_suspects(&mut self) -> Result<(), G::Error> {
+        for index in 0..self.suspects.len() {
+            let node = self.suspects[index];
+            let state = self.graph.node(node)?;
+            if !state.is_in && state.may_be_in() {
+                self.offer_all(node, &state)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// While nothing is withdrawn, ranks of premises that are IN stand still: an offer's rank is exact when it is taken.
+    fn restore(&mut self) -> Result<(), G::Error> {
+        while let Some(Reverse((highest, node, justification))) = self.offers.pop() {
+            let state = self.touch(node)?;
+            if state.is_in || !state.may_be_in() {
+                continue;
+            }
+            let was_suspect = self.graph.edit_node(node, |state| {
+                let was_suspect = state.marks.has(Marks::SUSPECT);
+                state.marks.clear(Marks::SUSPECT);
+                state.support = Some(justification);
+                state.rank = state.rank.max(u64::from(state.home)).max(highest + 1);
+                was_suspect
+            })?;
+            self.settled.work.restored += u64::from(was_suspect);
+            self.bring_in(node)?;
+        }
+        Ok(())
+    }
+
+    // 5. What is still suspect is OUT.
+
+    fn conclude(mut self) -> Result<Settled, G::Error> {
+        for (node, before) in std::mem::take(&mut self.touched) {
+            self.settled.touched.push(node);
+            let state = self.graph.edit_node(node, |state| {
+                state.marks = Marks::default();
+                if !state.is_in {
+                    // A node that went OUT takes its rank anew from its home when it comes back.
+                    state.rank = 0;
+                    state.support = None;
+                }
+                if state.arrival.is_some() {
+                    state.standing = state.judge();
+                }
+                *state
+            })?;
+            if state.arrival.is_none() {
+                continue;
+            }
+            let after = state.standing;
+            let weight_before = before.map_or(0, |before| node_weight(before.is_in()));
+            self.weigh(state.commitment, weight_before, node_weight(after.is_in()));
+            if before != Some(after) {
+                self.settled.moves.push(Move { node, before, after });
+            }
+        }
+        Ok(self.settled)
+    }
+
+    fn weigh(&mut self, commitment: u128, before: u128, after: u128) {
+        let delta = commitment.wrapping_mul(after.wrapping_sub(before));
+        self.settled.digest_delta = self.settled.digest_delta.wrapping_add(delta);
+    }
+}

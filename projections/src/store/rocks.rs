@@ -1,0 +1,158 @@
+//! State in RocksDB: one database a partition, one column family a table.
+//!
+//! Batches go through the write-ahead log without an fsync: killed, the process loses nothing; after a power cut the state
+//! may be behind the log of events, and is folded forward from there. Readers in other processes open the database as a
+//! secondary instance, which sees whole batches only.
+
+use std::{ops::ControlFlow, path::Path};
+
+use rocksdb::{
+    BlockBasedOptions, ColumnFamily, ColumnFamilyDescriptor, DB, DBCompressionType, Direction, IteratorMode, Options,
+    ReadOptions, WriteBatch,
+};
+use tempfile::TempDir;
+
+use super::{Batch, Store, StoreError, Visit, WriteStore};
+use crate::tables::Table;
+
+/// Tables in RocksDB.
+pub struct RocksStore {
+    database: DB,
+    /// Where a secondary instance keeps its own files; removed with it.
+    _secondary: Option<TempDir>,
+}
+
+impl RocksStore {
+    /// Opens the state of a partition for writing, and creates it if there is none.
+    pub fn open(directory: &Path) -> Result<RocksStore, StoreError> {
+        let mut options = database_options();
+        options.create_if_missing(true);
+        options.create_missing_column_families(true);
+        let database =
+            DB::open_cf_descriptors(&options, directory, families()).map_err(|error| open_error(directory, &error))?;
+        Ok(RocksStore { database, _secondary: None })
+    }
+
+    /// Opens the state of a partition that another process may be writing.
+    pub fn follow(directory: &Path) -> Result<RocksStore, StoreError> {
+        if !directory.join("CURRENT").exists() {
+            return Err(StoreError::Absent(directory.display().to_string()));
+        }
+        let secondary = TempDir::with_prefix("recant-follow-").map_err(|error| StoreError::Io(error.to_string()))?;
+        let mut options = database_options();
+        // A secondary keeps every file open, so that the writer may remove what it no longer needs.
+        options.set_max_open_files(-1);
+        let database = DB::open_cf_descriptors_as_secondary(&options, directory, secondary.path(), families())
+            .map_err(|error| open_error(directory, &error))?;
+        let store = RocksStore { database, _secondary: Some(secondary) };
+        store.refresh()?;
+        Ok(store)
+    }
+
+    /// Sees what the writer has written since; for a store that was opened with [`RocksStore::follow`].
+    pub fn refresh(&self) -> Result<(), StoreError> {
+        self.database.try_catch_up_with_primary().map_err(|error| StoreError::Io(error.into_string()))
+    }
+
+    fn family(&self, table: Table) -> Result<&ColumnFamily, StoreError> {
+        self.database
+            .cf_handle(table.name())
+            .ok_or_else(|| StoreError::Format(format!("the state has no table {}", table.name())))
+    }
+}
+
+impl Drop for RocksStore {
+    fn drop(&mut self) {
+        self.database.cancel_all_background_work(true);
+    }
+}
+
+fn database_options() -> Options {
+    let mut options = Options::default();
+    options.set_max_background_jobs(2);
+    options.set_max_total_wal_size(256 << 20);
+    options.set_keep_log_file_num(4);
+    options.set_max_log_file_size(4 << 20);
+    options
+}
+
+fn families() -> Vec<ColumnFamilyDescriptor> {
+    let mut blocks = BlockBasedOptions::default();
+    // Ten bits a key: one absent key in a hundred costs a read. Most lookups of ids and events are for absent keys.
+    blocks.set_bloom_filter(10.0, false);
+    blocks.set_block_size(16 << 10);
+    blocks.set_cache_index_and_filter_blocks(true);
+    blocks.set_pin_l0_filter_and_index_blocks_in_cache(true);
+    let mut options = Options::default();
+    options.set_block_based_table_factory(&blocks);
+    options.set_compression_type(DBCompressionType::Lz4);
+    options.set_write_buffer_size(32 << 20);
+    Table::ALL
+        .iter()
+        .map(|table| ColumnFamilyDescriptor::new(table.name(), options.clone()))
+        .chain([ColumnFamilyDescriptor::new("default", Options::default())])
+        .collect()
+}
+
+fn open_error(directory: &Path, error: &rocksdb::Error) -> StoreError {
+    let text = error.to_string();
+    if text.contains("lock") || text.contains("LOCK") {
+        StoreError::Held(directory.display().to_string())
+    } else if error.kind() == rocksdb::ErrorKind::Corruption {
+        StoreError::Format(format!(
+            "the state in {} is damaged ({text}); it can be rebuilt from the log: remove that directory and start again",
+            directory.display()
+        ))
+    } else {
+        StoreError::Io(format!("{}: {text}", directory.display()))
+    }
+}
+
+fn io(error: rocksdb::Error) -> StoreError {
+    StoreError::Io(error.into_string())
+}
+
+impl Store for RocksStore {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        self.database.get_cf(self.family(table)?, key).map_err(io)
+    }
+
+    fn scan(&self, table: Table, prefix: &[u8], from: &[u8], visit: &mut Visit<'_>) -> Result<(), StoreError> {
+        let mut options = ReadOptions::default();
+        options.set_total_order_seek(true);
+        let start = prefix.max(from);
+        let mode = IteratorMode::From(start, Direction::Forward);
+        for entry in self.database.iterator_cf_opt(self.family(table)?, options, mode) {
+            let (key, value) = entry.map_err(io)?;
+            if !key.starts_with(prefix) || visit(&key, &value) == ControlFlow::Break(()) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn last(&self, table: Table, prefix: &[u8], at_most: &[u8]) -> Result<Option<(Vec<u8>, Vec<u8>)>, StoreError> {
+        let mode = IteratorMode::From(at_most, Direction::Reverse);
+        match self.database.iterator_cf(self.family(table)?, mode).next() {
+            None => Ok(None),
+            Some(entry) => {
+                let (key, value) = entry.map_err(io)?;
+                Ok(key.starts_with(prefix).then(|| (key.into_vec(), value.into_vec())))
+            }
+        }
+    }
+}
+
+impl WriteStore for RocksStore {
+    fn write(&mut self, batch: &Batch) -> Result<(), StoreError> {
+        let mut writes = WriteBatch::default();
+        for (table, key, value) in batch.rows() {
+            let family = self.family(table)?;
+            match value {
+                Some(value) => writes.put_cf(family, key, value),
+                None => writes.delete_cf(family, key),
+            }
+        }
+        self.database.write(writes).map_err(io)
+    }
+}

@@ -1,0 +1,37 @@
+//! Table `events`. Key: space | hash of the event id, 16 bytes.
+//!
+//! The hash is the start of BLAKE3 of the id. It lets a key have one length, and an id be forgotten while its use is not.
+
+use recant_proto::v1::event::Body;
+
+use crate::tables::{SpaceNumber, of_space};
+
+/// What became of an event id.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Row {
+    /// Where the event lies.
+    #[prost(uint64, tag = "1")]
+    pub offset: u64,
+    /// What tells the event apart from another with its id, 16 bytes.
+    #[prost(bytes = "vec", tag = "2")]
+    pub fingerprint: Vec<u8>,
+    /// Whether it was skipped, since its body is not known.
+    #[prost(bool, tag = "3")]
+    pub skipped: bool,
+}
+
+/// The key of an event id.
+pub fn key(space: SpaceNumber, event_id: &str) -> Vec<u8> {
+    let hash = blake3::hash(event_id.as_bytes());
+    [of_space(space).as_slice(), &hash.as_bytes()[..16]].concat()
+}
+
+/// The retraction that an event begins or ends; for `causes` and change records.
+pub fn retraction_of<'a>(event_id: &'a str, body: &'a Body) -> &'a str {
+    match body {
+        Body::Retracted(retracted) if retracted.retraction.is_empty() => event_id,
+        Body::Retracted(retracted) => &retracted.retraction,
+        Body::Reinstated(reinstated) => &reinstated.retraction,
+        _ => "",
+    }
+}

@@ -1,0 +1,2 @@
+
+e-20recant.control“

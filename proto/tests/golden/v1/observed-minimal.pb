@@ -1,0 +1,3 @@
+
+e-05acmeª*
+o-page https://supplier.example/contact

@@ -1,0 +1,3 @@
+
+e-19recant.control ,
+$permit(principal, action, resource);dana

@@ -1,0 +1,3 @@
+
+e-10acmeÂ" 
+inbox:billing@supplier.example
