@@ -38,8 +38,7 @@ pub(crate) fn propose<S: Store>(
     row.amount.clone_from(&proposed.amount);
     row.currency.clone_from(&proposed.currency);
     if row.state.is_empty() {
-        row.state = RECORDED.to_owned();
-        row.state_offset = context.position.offset;
+        row.become_state(RECORDED, context.position.offset);
     }
     context.staged.put(Table::Actions, actions::key(space, node), row.encode_to_vec());
     Ok(())
@@ -67,10 +66,9 @@ pub(crate) fn settle<S: Store>(context: &mut Context<'_, S>, settled: &ActionSet
         return Err(Violation::at(Code::ActionTransition, "action_settled.outcome", detail).into());
     }
     let node = context.name_node(&settled.action)?;
-    row.state.clone_from(&settled.outcome);
+    row.become_state(&settled.outcome, context.position.offset);
     row.detail.clone_from(&settled.detail);
     row.settled_at.clone_from(&settled.settled_at);
-    row.state_offset = context.position.offset;
     context.staged.put(Table::Actions, actions::key(space, node), row.encode_to_vec());
     Ok(())
 }

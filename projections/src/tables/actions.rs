@@ -29,12 +29,34 @@ pub struct Row {
     /// When it was settled, by the writer's clock.
     #[prost(string, tag = "6")]
     pub settled_at: String,
-    /// The offset of the event that brought about the state.
-    #[prost(uint64, tag = "7")]
-    pub state_offset: u64,
+    /// The states that it has had, the first first.
+    #[prost(message, repeated, tag = "7")]
+    pub states: Vec<Since>,
+}
+
+/// A state, and the offset of the event that brought it about.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Since {
+    /// The state.
+    #[prost(string, tag = "1")]
+    pub state: String,
+    /// The event's offset.
+    #[prost(uint64, tag = "2")]
+    pub offset: u64,
 }
 
 impl Row {
+    /// Takes on a state.
+    pub fn become_state(&mut self, state: &str, offset: u64) {
+        state.clone_into(&mut self.state);
+        self.states.push(Since { state: state.to_owned(), offset });
+    }
+
+    /// The state after the event at an offset.
+    pub fn state_at(&self, offset: u64) -> &str {
+        self.states.iter().rev().find(|since| since.offset <= offset).map_or("", |since| &since.state)
+    }
+
     /// As changes and answers show it.
     pub fn to_state(&self) -> ActionState {
         ActionState {

@@ -1,0 +1,245 @@
+//! Lists. All pages of a list are of one position; the pages after the first read the history at it.
+
+use std::{collections::HashMap, ops::ControlFlow};
+
+use recant_proto::{
+    id::{Kind, Standing},
+    position::ChangeId,
+};
+use serde::Serialize;
+
+use super::{Moment, NodeView, RetractionView, SourceView, SpaceView, covering};
+use crate::{
+    fold::space::scan_space,
+    history,
+    justification::graph::Node,
+    store::{Store, StoreError},
+    tables::{
+        Table, damaged, decode, justifications, node_states, nodes, number_of, numbered, of_space,
+        retractions as retractions_table, sources as sources_table, spaces as spaces_table,
+    },
+};
+
+/// Which nodes to list. An absent field lets everything through.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// IN or OUT.
+    pub is_in: Option<bool>,
+    /// Of this kind.
+    pub kind: Option<Kind>,
+    /// From this source.
+    pub source: Option<String>,
+    /// Written by this agent.
+    pub agent: Option<String>,
+    /// In this run.
+    pub run: Option<String>,
+    /// About this subject.
+    pub subject: Option<String>,
+}
+
+/// Which page of a list.
+#[derive(Debug, Clone, Default)]
+pub struct PageRequest {
+    /// `next` of the page before.
+    pub after: Option<String>,
+    /// At most so many items.
+    pub items_max: usize,
+}
+
+/// A page.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Page<T> {
+    /// What it holds.
+    pub items: Vec<T>,
+    /// Where the next page begins; absent on the last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+    /// The position that all pages reflect.
+    pub position: String,
+    /// Where to follow from.
+    pub cursor: String,
+}
+
+/// Why there is no page.
+#[derive(Debug, thiserror::Error)]
+pub enum PageError {
+    /// The cursor is not one of this list.
+    #[error("{0:?} is not a cursor of this list; take `next` of the page before, or start again without one")]
+    Cursor(String),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// A place in a list is written as a cursor whose index is the number of the last node seen.
+fn resume(moment: Moment, after: Option<&str>) -> Result<(Moment, Option<Node>), PageError> {
+    let Some(text) = after else { return Ok((moment, None)) };
+    let place = ChangeId::from_cursor(text).map_err(|_| PageError::Cursor(text.to_owned()))?;
+    let same_log = place.incarnation == moment.incarnation && place.position.partition == moment.position.partition;
+    if !same_log || place.position.offset > moment.position.offset {
+        return Err(PageError::Cursor(text.to_owned()));
+    }
+    Ok((moment.at_offset(place.position.offset), Some(Node(place.index))))
+}
+
+/// Nodes of a space, in the order in which they were first named.
+pub fn list(
+    store: &impl Store,
+    space_name: &str,
+    moment: Moment,
+    filter: &Filter,
+    request: &PageRequest,
+) -> Result<Page<NodeView>, PageError> {
+    let (moment, after) = resume(moment, request.after.as_deref())?;
+    let page = |items, next| Page { items, next, position: moment.position.to_string(), cursor: moment.cursor() };
+    let Some(space) = spaces_table::get(store, space_name)?.map(|row| row.space()) else {
+        return Ok(page(Vec::new(), None));
+    };
+    let past: Option<HashMap<Node, Standing>> = if moment.is_now {
+        None
+    } else {
+        let all = history::all_at(store, space, moment.position.offset)?;
+        Some(all.into_iter().map(|(node, entry)| (node, entry.standing)).collect())
+    };
+    let mut items = Vec::new();
+    let mut next = None;
+    let mut last = Node(0);
+    let mut outcome: Result<(), StoreError> = Ok(());
+    let from = after.map_or(of_space(space).to_vec(), |node| numbered(space, node.0.saturating_add(1)));
+    let mut visit = |key: &[u8], value: &[u8]| -> Result<bool, StoreError> {
+        let node = Node(number_of(Table::Nodes, key)?);
+        let row: nodes::Row = decode(Table::Nodes, value)?;
+        if row.kind().is_none() {
+            return Ok(true);
+        }
+        let standing = match &past {
+            None => node_states::get(store, space, node)?.map(|state| state.standing),
+            Some(past) => past.get(&node).copied(),
+        };
+        let Some(standing) = standing else { return Ok(true) };
+        if !lets_through(filter, &row, standing) {
+            return Ok(true);
+        }
+        let view = NodeView::read(store, (space_name, space), &moment, node, row, Some(standing))?;
+        if filter.source.as_ref().is_some_and(|source| *source != view.source) {
+            return Ok(true);
+        }
+        if items.len() == request.items_max {
+            next = Some(
+                ChangeId { incarnation: moment.incarnation, position: moment.position, index: last.0 }.to_cursor(),
+            );
+            return Ok(false);
+        }
+        items.push(view);
+        last = node;
+        Ok(true)
+    };
+    store.scan(Table::Nodes, &of_space(space), &from, &mut |key, value| match visit(key, value) {
+        Ok(true) => ControlFlow::Continue(()),
+        Ok(false) => ControlFlow::Break(()),
+        Err(error) => {
+            outcome = Err(error);
+            ControlFlow::Break(())
+        }
+    })?;
+    outcome?;
+    Ok(page(items, next))
+}
+
+fn lets_through(filter: &Filter, row: &nodes::Row, standing: Standing) -> bool {
+    let same = |wanted: &Option<String>, is: &str| wanted.as_ref().is_none_or(|wanted| wanted == is);
+    filter.is_in.is_none_or(|is_in| is_in == standing.is_in())
+        && filter.kind.is_none_or(|kind| row.kind() == Some(kind))
+        && same(&filter.agent, &row.agent)
+        && same(&filter.run, &row.run)
+        && same(&filter.subject, &row.subject)
+        // An observation has a source, and nothing else has; which one is compared once its name is read.
+        && (filter.source.is_none() || row.source().is_some())
+}
+
+/// The sources of a space that exist, in order of their first mention.
+pub fn sources(store: &impl Store, space_name: &str, moment: &Moment) -> Result<Page<SourceView>, StoreError> {
+    let mut items = Vec::new();
+    if let Some(space) = spaces_table::get(store, space_name)?.map(|row| row.space()) {
+        let standing = covering::Standing::at(store, space, moment)?;
+        scan_space(store, Table::Sources, space, |_, value| {
+            let row: sources_table::Row = decode(Table::Sources, value)?;
+            let retracted_by = standing.naming_source(row.id());
+            if row.exists || !retracted_by.is_empty() {
+                items.push(SourceView::of(&row, retracted_by));
+            }
+            Ok(())
+        })?;
+    }
+    Ok(Page { items, next: None, position: moment.position.to_string(), cursor: moment.cursor() })
+}
+
+/// The retractions of a space that had begun or been lifted at a moment.
+pub fn retractions(store: &impl Store, space_name: &str, moment: &Moment) -> Result<Page<RetractionView>, StoreError> {
+    let mut items = Vec::new();
+    if let Some(space) = spaces_table::get(store, space_name)?.map(|row| row.space()) {
+        scan_space(store, Table::Retractions, space, |_, value| {
+            let row: retractions_table::Row = decode(Table::Retractions, value)?;
+            let known = [&row.began, &row.lifted].into_iter().flatten().any(|at| at.offset <= moment.position.offset);
+            if known {
+                items.push(RetractionView::of(&row, moment));
+            }
+            Ok(())
+        })?;
+    }
+    Ok(Page { items, next: None, position: moment.position.to_string(), cursor: moment.cursor() })
+}
+
+/// The spaces of a partition, the control space left out.
+pub fn spaces(store: &impl Store, moment: &Moment) -> Result<Vec<SpaceView>, StoreError> {
+    let all = spaces_table::all(store)?.into_iter();
+    let shown = all.filter(|(name, _)| name != recant_proto::id::CONTROL_SPACE);
+    Ok(shown.map(|(name, row)| SpaceView::of(name, &row, moment)).collect())
+}
+
+/// One run: what it was shown, concluded and did, in the order of the log, and what has fallen since.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Trace {
+    /// The run.
+    pub run: String,
+    /// The position that the answer reflects.
+    pub position: String,
+    /// Where to follow from.
+    pub cursor: String,
+    /// Its nodes, in the order of the log.
+    pub items: Vec<NodeView>,
+    /// Ids of other nodes to which the run gave a reason.
+    pub also_justified: Vec<String>,
+    /// How many of its nodes are OUT.
+    pub fallen: usize,
+}
+
+/// The trace of a run; none if the space has nothing of it.
+pub fn run_trace(store: &impl Store, space_name: &str, moment: &Moment, run: &str) -> Result<Option<Trace>, PageError> {
+    let filter = Filter { run: Some(run.to_owned()), ..Filter::default() };
+    let all = PageRequest { after: None, items_max: usize::MAX };
+    let page = list(store, space_name, moment.clone(), &filter, &all)?;
+    let Some(space) = spaces_table::get(store, space_name)?.map(|row| row.space()) else { return Ok(None) };
+    let mut items = page.items;
+    items
+        .sort_by_key(|item| item.position.parse::<recant_proto::position::Position>().map_or(u64::MAX, |at| at.offset));
+    let mut also_justified = Vec::new();
+    scan_space(store, Table::Justifications, space, |_, value| {
+        let row: justifications::Row = decode(Table::Justifications, value)?;
+        if row.run == run && row.offset <= moment.position.offset {
+            let head = nodes::get(store, space, Node(row.head))?;
+            if head.id.is_empty() {
+                return Err(damaged(Table::Nodes, "a node has no id"));
+            }
+            if head.run != run && !also_justified.contains(&head.id) {
+                also_justified.push(head.id);
+            }
+        }
+        Ok(())
+    })?;
+    if items.is_empty() && also_justified.is_empty() {
+        return Ok(None);
+    }
+    let fallen = items.iter().filter(|item| item.status == Standing::Unsupported.status()).count();
+    Ok(Some(Trace { run: run.to_owned(), position: page.position, cursor: page.cursor, items, also_justified, fallen }))
+}
