@@ -20,7 +20,7 @@ use crate::{
         covers::{Arrived, ItemTimes},
         digest::NodeIdentity,
         graph::{Arrival, Graph, Item, Justification, Node},
-        settle::{Arriving, Edit, Justifying, Settled, Work, settle},
+        settle::{Arriving, Edit, Justifying, Settled, Work},
     },
     store::{Store, StoreError},
     tables::{
@@ -202,7 +202,10 @@ impl<S: Store> Context<'_, S> {
     fn declare(&mut self, declared: &SourceDeclared) -> Result<(), Refusal> {
         let space = self.space.number();
         if let Some(number) = ids::get(&self.staged, space, Namespace::Source, &declared.source)? {
-            check_kind_change(&sources::get(&self.staged, space, number)?.known().kind, declared)?;
+            let row = sources::get(&self.staged, space, number)?;
+            if row.exists {
+                check_kind_change(&row.known().kind, declared)?;
+            }
         }
         let (number, before) = self.name_source(&declared.source)?;
         let after = sources::Row {
@@ -421,7 +424,7 @@ impl<S: Store> Context<'_, S> {
     /// Settles the graph, stages what moved, and makes the records of the cascade. `targets` are those of the retraction
     /// that begins or ends.
     pub(super) fn settle(&mut self, edit: &Edit, targets: &[v1::Target]) -> Result<Published, StoreError> {
-        let Ok(settled) = settle(&mut self.space.graph, edit);
+        let Ok(settled) = (self.settle)(&mut self.space.graph, edit);
         let Ok(changes) = cascade::in_order(&mut self.space.graph, edit, &settled);
         self.space.row.add_to_digest(settled.digest_delta);
         self.stage(&settled);
@@ -455,17 +458,14 @@ impl<S: Store> Context<'_, S> {
     }
 }
 
+/// The kind of a source that exists is the operator's to change; so is whether it is ground.
 fn check_kind_change(known: &str, declared: &SourceDeclared) -> Result<(), Violation> {
-    let changes = !known.is_empty() && !declared.kind.is_empty() && known != declared.kind;
+    let kind = &declared.kind;
+    let changes = !kind.is_empty() && known != kind && (!known.is_empty() || is_ground(kind));
     if !changes || !declared.operator.is_empty() {
         return Ok(());
     }
-    let what =
-        if is_ground(known) || is_ground(&declared.kind) { "to or from ground" } else { "of a source that is known" };
-    let detail = format!(
-        "a change of kind {what} (from {known:?} to {:?}) needs the operator who vouches for it",
-        declared.kind
-    );
+    let detail = format!("a change of kind from {known:?} to {kind:?} needs the operator who vouches for it");
     Err(Violation::at(Code::OperatorNeeded, "source_declared.operator", detail))
 }
 

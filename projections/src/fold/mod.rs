@@ -10,7 +10,7 @@ pub mod publish;
 mod retract;
 pub mod space;
 
-use std::collections::HashMap;
+use std::{collections::HashMap, convert::Infallible};
 
 use recant_proto::{
     id::CONTROL_SPACE,
@@ -23,7 +23,11 @@ use recant_proto::{
 };
 
 use crate::{
-    justification::{digest::Committer, settle::Work},
+    justification::{
+        digest::Committer,
+        resident::Resident,
+        settle::{Edit, Settled, Work, settle},
+    },
     store::{Batch, Staged, StoreError, WriteStore},
     tables::{Table, events, partition, spaces, times},
 };
@@ -170,10 +174,15 @@ pub struct Partition<S> {
     used: HashMap<String, u64>,
     committer: Committer,
     limits: Limits,
+    settle: Settle,
 }
+
+/// The one operation of the engine. Always [`settle`], but in the tests that plant faults in it.
+pub type Settle = fn(&mut Resident, &Edit) -> Result<Settled, Infallible>;
 
 /// What an event is applied to.
 pub(crate) struct Context<'a, S> {
+    pub settle: Settle,
     pub space: &'a mut Space,
     pub staged: Staged<'a, S>,
     pub committer: &'a Committer,
@@ -210,9 +219,16 @@ impl<S: WriteStore> Partition<S> {
             used: HashMap::new(),
             committer: Committer::new(&[]),
             limits: validate::DEFAULT_LIMITS,
+            settle,
         };
         partition.adopt_row();
         Ok(partition)
+    }
+
+    /// The same with another operation in the engine's place, for the tests that plant faults.
+    #[doc(hidden)]
+    pub fn with_settle(self, settle: Settle) -> Self {
+        Partition { settle, ..self }
     }
 
     /// Takes limits and key from the row.
@@ -381,7 +397,9 @@ impl<S: WriteStore> Partition<S> {
             Some(body) => {
                 let incarnation = incarnation_of(&self.row);
                 let committer = &self.committer;
-                let mut context = Context { space, staged, committer, event, position, log_time_ms, incarnation };
+                let settle = self.settle;
+                let mut context =
+                    Context { settle, space, staged, committer, event, position, log_time_ms, incarnation };
                 (folded.outputs, folded.work) = apply::apply(&mut context, body)?;
                 Context { space, staged, .. } = context;
                 space.row.last_offset = input.offset + 1;

@@ -57,8 +57,10 @@ fn intend_retraction(
     event_id: &str,
     retracted: &Retracted,
 ) -> Result<Intent, Refusal> {
-    check_position(space, partition_number, &retracted.only_if_position)?;
     let id = retraction_id(event_id, retracted);
+    if retracted.replaces.iter().any(|replaced| replaced == id) {
+        return Err(Violation::at(Code::BadValue, "retracted.replaces", "a retraction cannot replace itself").into());
+    }
     let known = find(store, space.number(), id)?;
     let arrives_lifted = match known {
         None => false,
@@ -70,6 +72,7 @@ fn intend_retraction(
             );
         }
     };
+    check_position(space, partition_number, &retracted.only_if_position)?;
     let begin = if arrives_lifted { Vec::new() } else { retracted.targets.clone() };
     let mut intent = Intent { begin, lift: Vec::new(), lift_in_advance: Vec::new(), arrives_lifted };
     for replaced in &retracted.replaces {

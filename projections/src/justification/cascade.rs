@@ -1,8 +1,8 @@
 //! The order in which the changes of one cascade are published: by distance from what the event names, then by arrival.
 //!
 //! Distance is 0 for a changed node that the event covers, lifts, brings or justifies (a justification stands for its
-//! head); from there breadth-first from premise to head, over every justification known, through changed nodes only.
-//! A change always has a changed premise or is named, so every change is reached.
+//! head); from there breadth-first from premise to head, over every justification known, through changed nodes and the
+//! node that the event bears. A change is named or has such a premise, so every change is reached.
 
 use super::{
     graph::{Arrival, Graph, Item, Marks, Node},
@@ -20,12 +20,13 @@ pub struct Change {
 
 /// The changes of an operation in the order in which they are published.
 pub fn in_order<G: Graph>(graph: &mut G, edit: &Edit, settled: &Settled) -> Result<Vec<Change>, G::Error> {
-    let changed: Vec<&Move> = settled.moves.iter().filter(|moved| moved.is_change()).collect();
-    if changed.is_empty() {
+    if !settled.moves.iter().any(Move::is_change) {
         return Ok(Vec::new());
     }
-    let mut moves = hashbrown::HashMap::with_capacity(changed.len());
-    for moved in changed {
+    // A node that is born IN is no change, but what waited for it is reached through it.
+    let carries = |moved: &&Move| moved.is_change() || moved.before.is_none();
+    let mut moves = hashbrown::HashMap::with_capacity(settled.moves.len());
+    for moved in settled.moves.iter().filter(carries) {
         graph.edit_node(moved.node, |state| state.marks.set(Marks::CHANGED))?;
         moves.insert(moved.node, *moved);
     }
@@ -39,7 +40,7 @@ pub fn in_order<G: Graph>(graph: &mut G, edit: &Edit, settled: &Settled) -> Resu
         frontier.sort_unstable();
         let mut next_frontier = Vec::new();
         for (_, node) in frontier {
-            if let Some(moved) = moves.get(&node) {
+            if let Some(moved) = moves.get(&node).filter(|moved| moved.is_change()) {
                 ordered.push(Change { moved: *moved, distance });
             }
             let mut next = graph.node(node)?.newest_use;

@@ -1,0 +1,311 @@
+//! A partition's driver: a state machine that takes one named step at a time, so that a crash between any two can be tried.
+//!
+//! Poll takes the next events from the log. Fold applies them to the open batch of the state. Publish commits their
+//! outputs and the position behind them to the log, whole. Store writes the state with the same position. A crash after
+//! publish and before store leaves the state behind the log's committed position K; on opening, the driver folds up to K
+//! without publishing, and compares the running hash of what it would have published with the one committed beside K.
+
+use std::sync::Arc;
+
+use recant_eventlog::{Commit, Committed, Epoch, LogError, Output, ProcessLog, ReadLimit, Record, Topic};
+use recant_projections::{
+    fold::{self, FoldError, Folded, Input, Message, Partition},
+    store::WriteStore,
+};
+use recant_proto::{names, position::Position};
+
+use crate::measures::Measures;
+
+/// Bounds on one batch.
+#[derive(Debug, Clone, Copy)]
+pub struct BatchLimit {
+    /// At most so many events, and so many bytes of their values.
+    pub read: ReadLimit,
+    /// After a batch, so many spaces stay in memory.
+    pub resident_spaces_max: usize,
+}
+
+impl Default for BatchLimit {
+    fn default() -> Self {
+        BatchLimit { read: ReadLimit { records_max: 1_000, bytes_max: 4 << 20 }, resident_spaces_max: 64 }
+    }
+}
+
+/// A step that was taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// Events were taken from the log.
+    Polled,
+    /// There are none.
+    Idle,
+    /// They were applied to the open batch.
+    Folded,
+    /// Outputs and position are in the log.
+    Published,
+    /// Nothing was published; the batch begins anew.
+    Aborted,
+    /// State and position are written.
+    Stored,
+}
+
+/// What stops a driver.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DriveError {
+    /// The log failed.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// Folding cannot go on.
+    #[error(transparent)]
+    Fold(#[from] FoldError),
+    /// Another process has the partition.
+    #[error("another process has taken partition {0}; this one has published nothing since")]
+    Fenced(u32),
+    /// It is not known whether a commit happened.
+    #[error(
+        "it is not known whether the last commit of partition {partition} happened ({detail}); start again, and it is found out"
+    )]
+    Unknown {
+        /// The partition.
+        partition: u32,
+        /// What the log said.
+        detail: String,
+    },
+    /// The state is of a log with another history.
+    #[error(
+        "the state of partition {partition} does not fit the log: {detail}. Move the state directory away, and it is rebuilt"
+    )]
+    Mismatch {
+        /// The partition.
+        partition: u32,
+        /// What does not fit.
+        detail: String,
+    },
+    /// Folding the same events gave other outputs than before.
+    #[error(
+        "partition {partition}: folding up to offset {offset} gave other outputs than were published; this is a fault of recant, or another version published them"
+    )]
+    NotDeterministic {
+        /// The partition.
+        partition: u32,
+        /// Up to where.
+        offset: u64,
+    },
+}
+
+enum Phase {
+    Ready,
+    Polled(Vec<Record>),
+    Folded { outputs: Vec<Output>, events: usize },
+    Published { events: usize },
+}
+
+/// Drives one partition.
+pub struct Driver<L, S> {
+    log: Arc<L>,
+    partition: Partition<S>,
+    number: u32,
+    epoch: Epoch,
+    phase: Phase,
+    limit: BatchLimit,
+    measures: Measures,
+}
+
+impl<L: ProcessLog, S: WriteStore> Driver<L, S> {
+    /// Takes a partition, and brings its state to where the log says that it has been processed.
+    pub fn open(log: Arc<L>, store: S, number: u32, limit: BatchLimit) -> Result<Self, DriveError> {
+        let (epoch, committed) = log.acquire(number)?;
+        let partition = Partition::open(store, log.incarnation(), number)?;
+        let measures = Measures::of(number);
+        let mut driver = Driver { log, partition, number, epoch, phase: Phase::Ready, limit, measures };
+        driver.check_history(&committed)?;
+        driver.recover(&committed)?;
+        Ok(driver)
+    }
+
+    /// The state, with the open batch.
+    pub fn state(&mut self) -> &mut Partition<S> {
+        &mut self.partition
+    }
+
+    /// Whether the last record that the state applied is the one in the log.
+    fn check_history(&self, committed: &Committed) -> Result<(), DriveError> {
+        let mismatch = |detail: String| DriveError::Mismatch { partition: self.number, detail };
+        let next = self.partition.next_offset();
+        if next > committed.next_offset {
+            return Err(mismatch(format!(
+                "it is at offset {next}, and the log was processed up to {}",
+                committed.next_offset
+            )));
+        }
+        let Some(last) = next.checked_sub(1) else { return Ok(()) };
+        let one = ReadLimit { records_max: 1, bytes_max: 1 };
+        let records = self.log.read(Topic::Events, self.number, last, one)?;
+        let same = records
+            .first()
+            .is_some_and(|record| fold::record_hash(&input(record)) == self.partition.last_record_hash());
+        if same { Ok(()) } else { Err(mismatch(format!("the record at offset {last} is not the one that it applied"))) }
+    }
+
+    /// Folds up to the committed position without publishing.
+    fn recover(&mut self, committed: &Committed) -> Result<(), DriveError> {
+        let from = self.partition.next_offset();
+        if from < committed.next_offset {
+            tracing::info!(partition = self.number, from, to = committed.next_offset, "folding what was published");
+        }
+        while self.partition.next_offset() < committed.next_offset {
+            let next = self.partition.next_offset();
+            let mut records = self.log.read(Topic::Events, self.number, next, self.limit.read)?;
+            records.retain(|record| record.position.offset < committed.next_offset);
+            if records.is_empty() {
+                let detail = format!("the log ends at {next}, and was processed up to {}", committed.next_offset);
+                return Err(DriveError::Mismatch { partition: self.number, detail });
+            }
+            for record in &records {
+                self.partition.fold(&input(record))?;
+            }
+            if self.partition.next_offset() < committed.next_offset {
+                self.partition.store()?;
+            }
+        }
+        // Compared before the last batch is stored, so that a state that is wrong is not kept.
+        if self.partition.outputs_hash() != committed.metadata {
+            return Err(DriveError::NotDeterministic { partition: self.number, offset: committed.next_offset });
+        }
+        self.partition.store()?;
+        self.partition.unload_idle(self.limit.resident_spaces_max);
+        Ok(())
+    }
+
+    /// Takes the next step. `observe` is told of each event that is folded; it is told again if the batch is aborted.
+    pub fn step(&mut self, observe: &mut dyn FnMut(Position, &Folded)) -> Result<Step, DriveError> {
+        match std::mem::replace(&mut self.phase, Phase::Ready) {
+            Phase::Ready => self.poll(),
+            Phase::Polled(records) => self.fold(&records, observe),
+            Phase::Folded { outputs, events } => self.publish(outputs, events),
+            Phase::Published { events } => self.store(events),
+        }
+    }
+
+    fn poll(&mut self) -> Result<Step, DriveError> {
+        let next = self.partition.next_offset();
+        let records = self.log.read(Topic::Events, self.number, next, self.limit.read)?;
+        if records.is_empty() {
+            self.measures.lag(0);
+            return Ok(Step::Idle);
+        }
+        let end = self.log.bounds(Topic::Events, self.number)?.end;
+        self.measures.lag(end.saturating_sub(next));
+        self.phase = Phase::Polled(records);
+        Ok(Step::Polled)
+    }
+
+    fn fold(&mut self, records: &[Record], observe: &mut dyn FnMut(Position, &Folded)) -> Result<Step, DriveError> {
+        let span = tracing::debug_span!("fold", partition = self.number, events = records.len());
+        let _entered = span.enter();
+        let mut outputs = Vec::new();
+        let mut events = 0;
+        for record in records {
+            let folded = match self.partition.fold(&input(record)) {
+                Ok(folded) => folded,
+                // What came before is published and stored; the partition stops at this event.
+                Err(FoldError::MustUnderstand { .. } | FoldError::LogicVersion { .. }) if events > 0 => break,
+                Err(error) => {
+                    self.partition.abandon()?;
+                    return Err(error.into());
+                }
+            };
+            self.measures.folded(&folded);
+            if let fold::Fate::Rejected(violation) = &folded.fate {
+                tracing::warn!(position = %record.position, code = %violation.code, %violation, "rejected");
+            }
+            observe(record.position, &folded);
+            events += 1;
+            let traceparent = record.headers.iter().find(|(name, _)| name == names::TRACEPARENT);
+            outputs.extend(folded.outputs.into_iter().map(|output| to_log(output, traceparent)));
+        }
+        self.phase = Phase::Folded { outputs, events };
+        Ok(Step::Folded)
+    }
+
+    fn publish(&mut self, outputs: Vec<Output>, events: usize) -> Result<Step, DriveError> {
+        let span = tracing::debug_span!("publish", partition = self.number, outputs = outputs.len());
+        let _entered = span.enter();
+        let next_offset = self.partition.next_offset();
+        let committed = Committed { next_offset, metadata: self.partition.outputs_hash().to_vec() };
+        match self.log.commit(self.number, self.epoch, outputs, committed) {
+            Commit::Committed => {
+                self.phase = Phase::Published { events };
+                Ok(Step::Published)
+            }
+            Commit::Aborted(detail) => {
+                tracing::warn!(partition = self.number, detail, "commit aborted");
+                self.measures.aborted();
+                self.partition.abandon()?;
+                Ok(Step::Aborted)
+            }
+            Commit::Unknown(detail) => {
+                self.partition.abandon()?;
+                Err(DriveError::Unknown { partition: self.number, detail })
+            }
+            Commit::Fenced => {
+                self.partition.abandon()?;
+                Err(DriveError::Fenced(self.number))
+            }
+        }
+    }
+
+    fn store(&mut self, events: usize) -> Result<Step, DriveError> {
+        let span = tracing::debug_span!("store", partition = self.number, rows = self.partition.open_rows());
+        let _entered = span.enter();
+        let rows = self.partition.open_rows();
+        self.partition.store()?;
+        self.measures.stored(events, rows);
+        self.partition.unload_idle(self.limit.resident_spaces_max);
+        Ok(Step::Stored)
+    }
+
+    /// Takes steps until there are no more events.
+    pub fn catch_up(&mut self, observe: &mut dyn FnMut(Position, &Folded)) -> Result<(), DriveError> {
+        let mut aborted_in_a_row = 0;
+        loop {
+            match self.step(observe)? {
+                Step::Idle => return Ok(()),
+                Step::Aborted if aborted_in_a_row == ABORTED_IN_A_ROW_MAX => {
+                    let detail = format!("{ABORTED_IN_A_ROW_MAX} commits in a row were aborted");
+                    return Err(LogError::Io(detail).into());
+                }
+                Step::Aborted => aborted_in_a_row += 1,
+                Step::Stored => aborted_in_a_row = 0,
+                Step::Polled | Step::Folded | Step::Published => {}
+            }
+        }
+    }
+}
+
+/// After so many aborted commits without one that went through, the driver gives up.
+const ABORTED_IN_A_ROW_MAX: u32 = 8;
+
+/// A record as `fold` takes it.
+pub fn input(record: &Record) -> Input<'_> {
+    Input {
+        offset: record.position.offset,
+        append_time_ms: record.append_time_ms,
+        key: &record.key,
+        headers: &record.headers,
+        value: &record.value,
+    }
+}
+
+fn to_log(output: fold::Output, traceparent: Option<&(String, Vec<u8>)>) -> Output {
+    let mut headers = vec![(names::CONTENT_TYPE.to_owned(), names::PROTOBUF.into())];
+    let topic = match &output.message {
+        Message::Rejection(_) => Topic::Rejected,
+        Message::Change(change) => {
+            headers.push((names::CE_ID.to_owned(), change.id.clone().into_bytes()));
+            Topic::Changes
+        }
+    };
+    headers.extend(traceparent.cloned());
+    Output { topic, key: output.key, headers, value: output.value }
+}

@@ -1,0 +1,102 @@
+//! What is measured, by the OpenTelemetry API: one facade, read by whatever exporter the binary installs, or by none.
+
+use opentelemetry::{
+    KeyValue, global,
+    metrics::{Counter, Gauge, Histogram},
+};
+use recant_projections::{
+    fold::{Fate, Folded, Message},
+    justification::settle::Work,
+};
+
+/// The instruments of a partition's driver.
+#[derive(Debug, Clone)]
+pub struct Measures {
+    partition: KeyValue,
+    events: Counter<u64>,
+    rejected: Counter<u64>,
+    batch_events: Histogram<u64>,
+    batch_rows: Histogram<u64>,
+    cascade_changes: Histogram<u64>,
+    suspects: Counter<u64>,
+    switched: Counter<u64>,
+    restored: Counter<u64>,
+    aborted: Counter<u64>,
+    lag_events: Gauge<u64>,
+}
+
+impl Measures {
+    /// The instruments for a partition.
+    pub fn of(partition: u32) -> Measures {
+        let meter = global::meter("recant");
+        Measures {
+            partition: KeyValue::new("partition", i64::from(partition)),
+            events: meter.u64_counter("recant.events").with_description("Events folded, by fate").build(),
+            rejected: meter.u64_counter("recant.rejected").with_description("Events rejected, by code").build(),
+            batch_events: meter.u64_histogram("recant.batch.events").with_description("Events a batch").build(),
+            batch_rows: meter.u64_histogram("recant.batch.rows").with_description("Rows written a batch").build(),
+            cascade_changes: meter
+                .u64_histogram("recant.cascade.changes")
+                .with_description("Changes a cascade")
+                .build(),
+            suspects: meter
+                .u64_counter("recant.engine.suspects")
+                .with_description(
+                    "Nodes that lost their support and found no other at once; beside changes, the engine's work",
+                )
+                .build(),
+            switched: meter
+                .u64_counter("recant.engine.switched")
+                .with_description("Nodes that took another support")
+                .build(),
+            restored: meter.u64_counter("recant.engine.restored").with_description("Suspects that came back").build(),
+            aborted: meter.u64_counter("recant.commits.aborted").with_description("Commits that were aborted").build(),
+            lag_events: meter.u64_gauge("recant.lag.events").with_description("Events that are not yet folded").build(),
+        }
+    }
+
+    /// Counts a folded event.
+    pub fn folded(&self, folded: &Folded) {
+        let fate = match &folded.fate {
+            Fate::Accepted => "accepted",
+            Fate::Duplicate(_) => "duplicate",
+            Fate::Skipped(_) => "skipped",
+            Fate::Rejected(violation) => {
+                self.rejected.add(1, &[self.partition.clone(), KeyValue::new("code", violation.code.as_str())]);
+                "rejected"
+            }
+        };
+        self.events.add(1, &[self.partition.clone(), KeyValue::new("fate", fate)]);
+        let changes = folded.outputs.iter().filter(|output| matches!(output.message, Message::Change(_))).count();
+        if changes > 0 {
+            // The first record is the summary.
+            self.cascade_changes.record(changes as u64 - 1, &self.of_partition());
+        }
+        let Work { suspects, switched, restored } = folded.work;
+        for (counter, count) in [(&self.suspects, suspects), (&self.switched, switched), (&self.restored, restored)] {
+            if count > 0 {
+                counter.add(count, &self.of_partition());
+            }
+        }
+    }
+
+    /// Counts a batch that was stored.
+    pub fn stored(&self, events: usize, rows: usize) {
+        self.batch_events.record(events as u64, &self.of_partition());
+        self.batch_rows.record(rows as u64, &self.of_partition());
+    }
+
+    /// Counts a commit that was aborted.
+    pub fn aborted(&self) {
+        self.aborted.add(1, &self.of_partition());
+    }
+
+    /// How far the driver is behind the end of the log.
+    pub fn lag(&self, events: u64) {
+        self.lag_events.record(events, &self.of_partition());
+    }
+
+    fn of_partition(&self) -> [KeyValue; 1] {
+        [self.partition.clone()]
+    }
+}

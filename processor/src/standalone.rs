@@ -1,0 +1,186 @@
+//! One process that writes: the embedded log, the state of its partitions, and their drivers.
+//!
+//! In the data directory, `log` is the log's database and `state/P` that of partition P.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use recant_eventlog::{
+    AppendLog, Clock, LogError, NewRecord, ReadLog,
+    embedded::{CreateOptions, EmbeddedLog, WriterOptions},
+};
+use recant_projections::{
+    fold::{FoldError, Folded},
+    store::rocks::RocksStore,
+};
+use recant_proto::{
+    id::CONTROL_SPACE,
+    names,
+    position::{Incarnation, Position},
+    v1::{Event, LogCreated, event::Body},
+    wire,
+};
+
+use crate::driver::{BatchLimit, DriveError, Driver};
+
+/// What a log that does not exist yet is to be.
+#[derive(Debug, Clone)]
+pub struct NewLog {
+    /// Its name, for ever.
+    pub incarnation: Incarnation,
+    /// How many partitions, for ever.
+    pub partitions: u32,
+    /// Whether it is filled from historical data, by `occurred_at`.
+    pub log_time_occurred: bool,
+}
+
+/// An event to append.
+#[derive(Debug, Clone)]
+pub struct NewEvent {
+    /// Its space, which is the record's key.
+    pub space: String,
+    /// Its value, in either form.
+    pub value: Vec<u8>,
+    /// The form.
+    pub content_type: &'static str,
+    /// For a log that is filled from historical data.
+    pub append_time_ms: Option<i64>,
+}
+
+impl NewEvent {
+    /// An event in protobuf.
+    pub fn of(event: &Event) -> NewEvent {
+        NewEvent {
+            space: event.space.clone(),
+            value: wire::to_protobuf(event),
+            content_type: names::PROTOBUF,
+            append_time_ms: None,
+        }
+    }
+}
+
+/// Where the log's database is.
+pub fn log_directory(data: &Path) -> PathBuf {
+    data.join("log")
+}
+
+/// Where the state of a partition is.
+pub fn state_directory(data: &Path, partition: u32) -> PathBuf {
+    data.join("state").join(partition.to_string())
+}
+
+/// The log, its state and its drivers.
+pub struct Standalone {
+    log: Arc<EmbeddedLog>,
+    drivers: Vec<Driver<EmbeddedLog, RocksStore>>,
+}
+
+impl Standalone {
+    /// Opens the log in a data directory, or creates it.
+    pub fn open_or_create(data: &Path, new: &NewLog, clock: Arc<dyn Clock>) -> Result<Standalone, DriveError> {
+        match Self::open(data, clock.clone()) {
+            Err(DriveError::Log(LogError::Absent(_))) => Self::create(data, new, clock),
+            other => other,
+        }
+    }
+
+    /// Opens the log in a data directory, and brings its state up to the end.
+    pub fn open(data: &Path, clock: Arc<dyn Clock>) -> Result<Standalone, DriveError> {
+        Self::drive(data, EmbeddedLog::open(&log_directory(data), clock)?)
+    }
+
+    /// Creates a log in a data directory that has none.
+    pub fn create(data: &Path, new: &NewLog, clock: Arc<dyn Clock>) -> Result<Standalone, DriveError> {
+        let options = CreateOptions {
+            incarnation: new.incarnation,
+            partitions: new.partitions,
+            first_records: (0..new.partitions).map(|partition| log_created(new, partition)).collect(),
+            writer: WriterOptions::default(),
+        };
+        std::fs::create_dir_all(data).map_err(|error| LogError::Io(format!("{}: {error}", data.display())))?;
+        Self::drive(data, EmbeddedLog::create(&log_directory(data), options, clock)?)
+    }
+
+    fn drive(data: &Path, log: EmbeddedLog) -> Result<Standalone, DriveError> {
+        let log = Arc::new(log);
+        let mut drivers = Vec::new();
+        for partition in 0..log.partitions() {
+            let directory = state_directory(data, partition);
+            std::fs::create_dir_all(&directory)
+                .map_err(|error| LogError::Io(format!("{}: {error}", directory.display())))?;
+            let store = RocksStore::open(&directory).map_err(FoldError::from)?;
+            drivers.push(Driver::open(log.clone(), store, partition, BatchLimit::default())?);
+        }
+        let mut standalone = Standalone { log, drivers };
+        standalone.process(&mut |_, _| {})?;
+        Ok(standalone)
+    }
+
+    /// The log.
+    pub fn log(&self) -> &EmbeddedLog {
+        &self.log
+    }
+
+    /// Whether nothing was ever appended but the log's own first records.
+    pub fn is_empty(&self) -> Result<bool, LogError> {
+        for partition in 0..self.log.partitions() {
+            if self.log.bounds(recant_eventlog::Topic::Events, partition)?.end > 1 {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Appends events: all or none. When it returns they are on disk.
+    pub fn append(&self, events: Vec<NewEvent>) -> Result<Vec<Position>, LogError> {
+        let partitions = self.log.partitions();
+        let record = |event: NewEvent| NewRecord {
+            partition: names::partition_of(event.space.as_bytes(), partitions),
+            key: event.space.into_bytes(),
+            headers: vec![(names::CONTENT_TYPE.to_owned(), event.content_type.into())],
+            value: event.value,
+            append_time_ms: event.append_time_ms,
+        };
+        self.log.append(events.into_iter().map(record).collect())
+    }
+
+    /// Processes everything that was appended. `observe` is told of each event.
+    pub fn process(&mut self, observe: &mut dyn FnMut(Position, &Folded)) -> Result<(), DriveError> {
+        self.drivers.iter_mut().try_for_each(|driver| driver.catch_up(observe))
+    }
+
+    /// The driver of a space's partition.
+    pub fn driver_of(&mut self, space: &str) -> Option<&mut Driver<EmbeddedLog, RocksStore>> {
+        let partition = names::partition_of(space.as_bytes(), self.log.partitions());
+        self.drivers.get_mut(partition as usize)
+    }
+}
+
+/// The first record of a partition. Its id names the partition, and its bytes follow from the log's name.
+fn log_created(new: &NewLog, partition: u32) -> NewRecord {
+    let created = LogCreated {
+        incarnation: new.incarnation.to_string(),
+        partitions: new.partitions,
+        log_time: if new.log_time_occurred { "occurred" } else { "append" }.to_owned(),
+        logic_version: recant_projections::tables::partition::LOGIC_VERSION,
+        writers: "open".to_owned(),
+        ..LogCreated::default()
+    };
+    let event = Event {
+        id: format!("log-created-{partition}"),
+        space: CONTROL_SPACE.to_owned(),
+        must_understand: true,
+        body: Some(Body::LogCreated(created)),
+        ..Event::default()
+    };
+    NewRecord {
+        partition,
+        key: CONTROL_SPACE.into(),
+        headers: vec![(names::CONTENT_TYPE.to_owned(), names::PROTOBUF.into())],
+        value: wire::to_protobuf(&event),
+        // A log that is filled from historical data begins before all of it.
+        append_time_ms: new.log_time_occurred.then_some(i64::MIN),
+    }
+}
