@@ -4,6 +4,7 @@
 //! [`actions`] what was done. [`tables`] says what lies where on disk, [`store`] where the disk is. [`query`] reads.
 
 pub mod actions;
+pub mod audit;
 pub mod fold;
 pub mod history;
 pub mod justification;

@@ -393,14 +393,5 @@ fn log_created(created: &LogCreated) -> Checked {
     if created.partitions == 0 {
         return Err(Violation::at(Code::BadValue, "log_created.partitions", "must be at least 1"));
     }
-    let Some(limits) = &created.limits else { return Ok(()) };
-    if limits.max_event_bytes == 0 || limits.max_text_bytes == 0 || limits.max_premises == 0 {
-        // A log that allows nothing would reject for ever, and a limit once in the log cannot be raised.
-        return Err(Violation::at(
-            Code::BadValue,
-            "log_created.limits",
-            "each limit must be at least 1, or leave out limits",
-        ));
-    }
     Ok(())
 }

@@ -111,7 +111,11 @@ fn built() -> Vec<(&'static str, Vec<u8>)> {
         ("unknown-body.json", json(r#""from_the_future":{"nodes":["n-1"]}"#)),
         ("unknown-body-must-understand.pb", [ID_AND_SPACE, MUST_UNDERSTAND, UNKNOWN_BODY].concat()),
         ("unknown-body-must-understand.json", json(r#""must_understand":true,"from_the_future":{}"#)),
-        ("unknown-body-bad-time.json", json(r#""must_understand":true,"occurred_at":"now","from_the_future":{}"#)),
+        ("unknown-body-bad-time.json", json(r#""occurred_at":"now","from_the_future":{}"#)),
+        (
+            "unknown-body-must-understand-bad-time.json",
+            json(r#""must_understand":true,"occurred_at":"now","from_the_future":{}"#),
+        ),
         ("unknown-body-no-object.json", json(r#""from_the_future":1"#)),
         // Fields.
         ("unknown-field.pb", with(UNKNOWN_FIELD)),

@@ -1,0 +1,351 @@
+//! What users type. Help texts, the man page and completions are made from this and nothing else.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Memory that can take things back.
+///
+/// recant keeps why each thing is believed. When a source turns out to be bad, a retraction takes back what rested on it,
+/// spares what has another reason, and tells everyone who follows.
+#[derive(Debug, Parser)]
+#[command(name = "recant", version, propagate_version = true, arg_required_else_help = true, after_help = EXAMPLES)]
+pub struct Arguments {
+    #[command(flatten)]
+    pub common: Common,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  recant demo                                              the whole story in ten seconds
+  recant import chat runs.jsonl --map map.toml             your agents' transcripts
+  recant explain ACTION                                    why, down to the sources
+  recant retract --source web:portal --preview             what would fall, and what would stay
+  recant watch --from earliest                             the revocations, as another agent sees them
+
+Exit status: 0 done; 1 the answer is no; 2 wrong usage or input; 3 could not.";
+
+/// What every command takes.
+#[derive(Debug, Args)]
+pub struct Common {
+    /// The directory with the log and its state
+    #[arg(long, global = true, env = "RECANT_DATA", value_name = "DIR")]
+    pub data: Option<PathBuf>,
+    /// The space: one tenant's shared memory
+    #[arg(long, global = true, env = "RECANT_SPACE", value_name = "NAME")]
+    pub space: Option<String>,
+    /// Answer in JSON
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// A configuration file with `data` and `space` [default: recant/config.toml in the configuration directory]
+    #[arg(long, global = true, env = "RECANT_CONFIG", value_name = "FILE")]
+    pub config: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Tell the story from an empty directory, with the real engine, and check it
+    Demo(Demo),
+    /// Append events: JSON lines from a file or from standard input
+    Append(Append),
+    /// Make events of what you have
+    #[command(subcommand)]
+    Import(Import),
+    /// Take something back: what rests on it falls, what has another reason stays
+    Retract(Retract),
+    /// Lift a retraction: everything is exactly as if it had not been
+    Reinstate(Reinstate),
+    /// Say why a node is believed or not, down to the sources
+    Explain(Explain),
+    /// List nodes, sources, retractions or spaces
+    List(List),
+    /// Follow the change stream
+    Watch(Watch),
+    /// Show one run: what it was shown, concluded and did, and what has fallen since
+    Run(Run),
+    /// Events that could not be applied
+    #[command(subcommand)]
+    Rejected(Rejected),
+    /// Check everything that must be right
+    Doctor(Doctor),
+    /// Print shell completions
+    #[command(after_help = "Example:\n  recant completions bash > ~/.local/share/bash-completion/completions/recant")]
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the man page
+    #[command(after_help = "Example:\n  recant man | man -l -")]
+    Man,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  recant demo\n  recant demo --rehearse      tells it twice and compares the bytes")]
+pub struct Demo {
+    /// Tell it twice, and check that both print the same bytes
+    #[arg(long)]
+    pub rehearse: bool,
+    /// Where to tell it; must not exist or be empty [default: a temporary directory, removed at the end]
+    #[arg(long, value_name = "DIR")]
+    pub keep: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  recant append events.jsonl\n  agent --trace | recant append -")]
+pub struct Append {
+    /// JSON lines, one event a line; `-` for standard input
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Fill a log that does not exist yet from historical data, taking each event's occurred_at for the log's clock
+    #[arg(long, value_name = "CLOCK", value_parser = ["occurred"])]
+    pub log_time: Option<String>,
+    /// Append so many events at once
+    #[arg(long, default_value_t = 1000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub batch_events: u32,
+    /// Write each event's fate to a file as soon as it is known, as JSON lines
+    #[arg(long, value_name = "FILE")]
+    pub fates: Option<PathBuf>,
+    #[command(flatten)]
+    pub new_log: NewLogArguments,
+}
+
+/// What a log is to be that does not exist yet.
+#[derive(Debug, Args)]
+pub struct NewLogArguments {
+    /// Partitions of a log that is created; fixed for ever
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub partitions: u32,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Import {
+    /// Transcripts in the shape of OpenAI chat completions or Anthropic messages, one JSON object a line
+    Chat(ImportChat),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  recant import chat runs.jsonl --map map.toml --reasons literals\n\nThe how-to is docs/how-to/import-chat.md.")]
+pub struct ImportChat {
+    /// Files with one run a line; `-` for standard input
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// What the tools read and do; several maps are merged
+    #[arg(long, value_name = "MAP.toml")]
+    pub map: Vec<PathBuf>,
+    /// How reasons are recorded
+    #[arg(long, value_enum, default_value_t = ReasonsArgument::Context)]
+    pub reasons: ReasonsArgument,
+    /// Put before each run's id, for files whose runs are called alike
+    #[arg(long, value_name = "TEXT")]
+    pub run_prefix: Option<String>,
+    /// Write each event's fate to a file as soon as it is known, as JSON lines
+    #[arg(long, value_name = "FILE")]
+    pub fates: Option<PathBuf>,
+    #[command(flatten)]
+    pub new_log: NewLogArguments,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ReasonsArgument {
+    /// A message rests on everything that was in its context
+    Context,
+    /// Beside that, an action rests on the observations in which its arguments stand
+    Literals,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  recant retract --source web:portal --preview\n  recant retract --source web:portal --from 2026-03-01T00:00:00Z --reason 'taken over' --by kim\n  recant retract --agent researcher --run r-17 --by kim")]
+pub struct Retract {
+    /// A source
+    #[arg(long, value_name = "HANDLE")]
+    pub source: Vec<String>,
+    /// A node
+    #[arg(long, value_name = "ID")]
+    pub node: Vec<String>,
+    /// One justification
+    #[arg(long, value_name = "ID")]
+    pub justification: Vec<String>,
+    /// An agent: the observations and justifications that it wrote
+    #[arg(long, value_name = "AGENT")]
+    pub agent: Vec<String>,
+    /// Of the agent, this run alone
+    #[arg(long, value_name = "RUN", requires = "agent")]
+    pub run: Option<String>,
+    /// Cover only what happened at this time or later
+    #[arg(long, value_name = "TIME")]
+    pub from: Option<String>,
+    /// Cover only what happened before this time
+    #[arg(long, value_name = "TIME")]
+    pub to: Option<String>,
+    /// The clock of the window [default: log for agents, else observed]
+    #[arg(long, value_name = "CLOCK", value_parser = ["observed", "log"])]
+    pub clock: Option<String>,
+    /// Lift this retraction at the same position
+    #[arg(long, value_name = "ID")]
+    pub replaces: Vec<String>,
+    /// Why
+    #[arg(long, value_name = "TEXT")]
+    pub reason: Option<String>,
+    /// Who asks for it
+    #[arg(long, value_name = "WHO")]
+    pub by: Option<String>,
+    /// The id of the retraction [default: a new one]
+    #[arg(long, value_name = "ID")]
+    pub id: Option<String>,
+    #[command(flatten)]
+    pub decision: Decision,
+}
+
+/// What retracting and reinstating have in common.
+#[derive(Debug, Args)]
+pub struct Decision {
+    /// Show what would happen, and change nothing
+    #[arg(long)]
+    pub preview: bool,
+    /// Refuse if anything was applied to the space after this position, which a preview gives
+    #[arg(long, value_name = "POSITION")]
+    pub only_if_position: Option<String>,
+    /// Show at most so many changes
+    #[arg(long, default_value_t = 1000, value_name = "N")]
+    pub limit: usize,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  recant reinstate 0198c1f4-… --by kim --reason 'the portal was never down'")]
+pub struct Reinstate {
+    /// The retraction
+    #[arg(value_name = "RETRACTION")]
+    pub retraction: String,
+    /// Why
+    #[arg(long, value_name = "TEXT")]
+    pub reason: Option<String>,
+    /// Who asks for it
+    #[arg(long, value_name = "WHO")]
+    pub by: Option<String>,
+    #[command(flatten)]
+    pub decision: Decision,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  recant explain pay-34500\n  recant explain pay-34500 --as-of 2026-03-03T12:00:00Z")]
+pub struct Explain {
+    /// The node
+    #[arg(value_name = "ID")]
+    pub id: String,
+    /// As of a time on the log's clock, or a position (partition:offset)
+    #[arg(long, value_name = "WHEN")]
+    pub as_of: Option<String>,
+    /// Show at most so many nodes
+    #[arg(long, default_value_t = 200, value_name = "N")]
+    pub limit: usize,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  recant list --kind action --status out\n  recant list --sources\n  recant list --run r-17 --as-of 0:4711")]
+pub struct List {
+    /// Sources instead of nodes
+    #[arg(long, conflicts_with_all = ["retractions", "spaces"])]
+    pub sources: bool,
+    /// Retractions instead of nodes
+    #[arg(long, conflicts_with = "spaces")]
+    pub retractions: bool,
+    /// Spaces instead of nodes
+    #[arg(long)]
+    pub spaces: bool,
+    #[command(flatten)]
+    pub filter: FilterArguments,
+    /// As of a time on the log's clock, or a position (partition:offset)
+    #[arg(long, value_name = "WHEN")]
+    pub as_of: Option<String>,
+    /// Go on after a page: its `next`
+    #[arg(long, value_name = "CURSOR")]
+    pub cursor: Option<String>,
+    /// At most so many nodes
+    #[arg(long, default_value_t = 100, value_name = "N")]
+    pub limit: usize,
+}
+
+/// Which nodes, or changes of which nodes.
+#[derive(Debug, Args)]
+pub struct FilterArguments {
+    /// Believed, or not
+    #[arg(long, value_enum)]
+    pub status: Option<StatusArgument>,
+    /// Of this kind
+    #[arg(long, value_name = "KIND", value_parser = ["observation", "belief", "plan", "action"])]
+    pub kind: Option<String>,
+    /// Observed from this source
+    #[arg(long, value_name = "HANDLE")]
+    pub source: Option<String>,
+    /// Written by this agent
+    #[arg(long, value_name = "AGENT")]
+    pub agent: Option<String>,
+    /// Written in this run
+    #[arg(long, value_name = "RUN")]
+    pub run: Option<String>,
+    /// About this subject
+    #[arg(long, value_name = "SUBJECT")]
+    pub subject: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum StatusArgument {
+    /// Believed
+    In,
+    /// Not believed
+    Out,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  recant watch --from earliest --until-caught-up\n  recant watch --cursor-file agent.cursor --kind action --json\n  recant watch --since 120s")]
+pub struct Watch {
+    /// `earliest`, `latest`, a cursor, or a time on the log's clock [default: the cursor file's, else latest]
+    #[arg(long, value_name = "WHERE", conflicts_with = "since")]
+    pub from: Option<String>,
+    /// From so long ago: 120s, 15m, 2h, 7d
+    #[arg(long, value_name = "DURATION")]
+    pub since: Option<String>,
+    /// Resume from the cursor in this file, and keep it up to date
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["from", "since"])]
+    pub cursor_file: Option<PathBuf>,
+    /// End when there is nothing more to tell
+    #[arg(long)]
+    pub until_caught_up: bool,
+    #[command(flatten)]
+    pub filter: FilterArguments,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  recant run banking/user_task_0")]
+pub struct Run {
+    /// The run
+    #[arg(value_name = "RUN")]
+    pub run: String,
+    /// As of a time on the log's clock, or a position (partition:offset)
+    #[arg(long, value_name = "WHEN")]
+    pub as_of: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Rejected {
+    /// List them
+    #[command(after_help = "Example:\n  recant rejected list --json")]
+    List {
+        /// At most so many, the newest
+        #[arg(long, default_value_t = 100, value_name = "N")]
+        limit: usize,
+    },
+    /// Append an event again, as it was
+    #[command(after_help = "Example:\n  recant rejected retry 0:4711")]
+    Retry {
+        /// Where it lies in recant.events
+        #[arg(value_name = "POSITION")]
+        position: String,
+    },
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  recant doctor --data ./recant-data")]
+pub struct Doctor {}

@@ -1,0 +1,57 @@
+//! One file a command.
+
+mod append;
+mod appender;
+mod demo;
+mod doctor;
+mod explain;
+mod import_chat;
+mod list;
+mod manual;
+mod rejected;
+mod retract;
+mod run;
+mod tree;
+mod watch;
+
+use anyhow::Result;
+
+use crate::{
+    arguments::{Arguments, Command, FilterArguments, Import, Rejected, StatusArgument},
+    failure::Exit,
+    output::Output,
+    place::Place,
+};
+use recant_proto::id::Kind;
+
+/// Runs a command.
+pub fn run(arguments: Arguments, output: &mut Output) -> Result<Exit> {
+    let place = Place::of(&arguments.common)?;
+    match arguments.command {
+        Command::Demo(demo) => demo::run(&demo, output),
+        Command::Append(append) => append::run(&place, &append, output),
+        Command::Import(Import::Chat(import)) => import_chat::run(&place, &import, output),
+        Command::Retract(retract) => retract::retract(&place, &retract, output),
+        Command::Reinstate(reinstate) => retract::reinstate(&place, &reinstate, output),
+        Command::Explain(explain) => explain::run(&place, &explain, output),
+        Command::List(list) => list::run(&place, &list, output),
+        Command::Watch(watch) => watch::run(&place, &watch, output),
+        Command::Run(run) => run::run(&place, &run, output),
+        Command::Rejected(Rejected::List { limit }) => rejected::list(&place, limit, output),
+        Command::Rejected(Rejected::Retry { position }) => rejected::retry(&place, &position, output),
+        Command::Doctor(_) => doctor::run(&place, output),
+        Command::Completions { shell } => manual::completions(shell, output),
+        Command::Man => manual::page(output),
+    }
+}
+
+impl FilterArguments {
+    /// Whether it is to be IN or OUT.
+    fn is_in(&self) -> Option<bool> {
+        self.status.map(|status| status == StatusArgument::In)
+    }
+
+    fn kind(&self) -> Option<Kind> {
+        self.kind.as_deref().and_then(Kind::parse)
+    }
+}

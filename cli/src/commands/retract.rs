@@ -1,0 +1,263 @@
+//! `recant retract` and `recant reinstate`, and what they would do.
+
+use anyhow::Result;
+use recant_processor::standalone::NewEvent;
+use recant_projections::fold::{self, Fate, Message, publish::count_sources};
+use recant_proto::{
+    position::ChangeId,
+    v1::{AgentTarget, ByKind, Change, Event, Reinstated, Retracted, Target, Window, event::Body, target::What},
+    validate, wire,
+};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::{
+    arguments::{self, Decision},
+    escape,
+    failure::{Exit, Problem},
+    output::{self, Output, counted},
+    place::Place,
+};
+
+/// What a retraction or reinstatement did, or would do.
+#[derive(Debug, Serialize)]
+struct Outcome {
+    retraction: String,
+    position: String,
+    preview: bool,
+    changed: u32,
+    sources: u32,
+    by_kind: Kinds,
+    actions: Vec<Action>,
+    changes: Vec<Value>,
+    truncated: bool,
+}
+
+#[derive(Debug, Default, Serialize)]
+struct Kinds {
+    observation: u32,
+    belief: u32,
+    plan: u32,
+    action: u32,
+}
+
+#[derive(Debug, Serialize)]
+struct Action {
+    id: String,
+    #[serde(rename = "type")]
+    action_type: String,
+    state: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    amount: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    currency: String,
+    to: String,
+}
+
+/// `recant retract`.
+pub fn retract(place: &Place, arguments: &arguments::Retract, output: &mut Output) -> Result<Exit> {
+    let id = arguments.id.clone().unwrap_or_else(new_id);
+    let targets = targets(arguments);
+    if targets.is_empty() {
+        return Err(Problem::wrong("name what to retract: --source, --node, --justification or --agent").into());
+    }
+    let sources = count_sources(&targets);
+    let retracted = Retracted {
+        retraction: id.clone(),
+        targets,
+        reason: arguments.reason.clone().unwrap_or_default(),
+        by: arguments.by.clone().unwrap_or_default(),
+        replaces: arguments.replaces.clone(),
+        only_if_position: arguments.decision.only_if_position.clone().unwrap_or_default(),
+    };
+    decide(place, id, Body::Retracted(retracted), Some(sources), &arguments.decision, output)
+}
+
+/// `recant reinstate`.
+pub fn reinstate(place: &Place, arguments: &arguments::Reinstate, output: &mut Output) -> Result<Exit> {
+    let reinstated = Reinstated {
+        retraction: arguments.retraction.clone(),
+        reason: arguments.reason.clone().unwrap_or_default(),
+        by: arguments.by.clone().unwrap_or_default(),
+        only_if_position: arguments.decision.only_if_position.clone().unwrap_or_default(),
+    };
+    decide(place, arguments.retraction.clone(), Body::Reinstated(reinstated), None, &arguments.decision, output)
+}
+
+fn new_id() -> String {
+    uuid::Uuid::now_v7().to_string()
+}
+
+fn targets(arguments: &arguments::Retract) -> Vec<Target> {
+    let window = (arguments.from.is_some() || arguments.to.is_some()).then(|| Window {
+        from: arguments.from.clone().unwrap_or_default(),
+        to: arguments.to.clone().unwrap_or_default(),
+        clock: arguments.clock.clone().unwrap_or_default(),
+    });
+    let run = arguments.run.clone().unwrap_or_default();
+    let sources = arguments.source.iter().cloned().map(What::Source);
+    let nodes = arguments.node.iter().cloned().map(What::Node);
+    let justifications = arguments.justification.iter().cloned().map(What::Justification);
+    let agents = arguments.agent.iter().map(|agent| What::Agent(AgentTarget { agent: agent.clone(), run: run.clone() }));
+    let all = sources.chain(nodes).chain(justifications).chain(agents);
+    all.map(|what| Target { what: Some(what), window: window.clone() }).collect()
+}
+
+fn decide(
+    place: &Place,
+    retraction: String,
+    body: Body,
+    sources: Option<u32>,
+    decision: &Decision,
+    output: &mut Output,
+) -> Result<Exit> {
+    let event_id = if matches!(body, Body::Retracted(_)) { retraction.clone() } else { new_id() };
+    let event = Event { id: event_id, space: place.space.clone(), body: Some(body), ..Event::default() };
+    validate::check(&event, wire::to_protobuf(&event).len(), &validate::DEFAULT_LIMITS)
+        .map_err(|violation| Problem::refused(Exit::Wrong, &violation))?;
+    let (position, records, preview_sources) =
+        if decision.preview { preview(place, &event)? } else { commit(place, &event)? };
+    let sources = sources.unwrap_or(preview_sources);
+    let outcome = Outcome::of(retraction, position, decision, sources, &records);
+    if output.is_json() {
+        output.document(&outcome)?;
+    } else {
+        outcome.show(&event, &records, decision, output)?;
+    }
+    Ok(Exit::Done)
+}
+
+type Decided = (String, Vec<Change>, u32);
+
+fn preview(place: &Place, event: &Event) -> Result<Decided> {
+    let view = place.view()?;
+    let row = recant_projections::tables::partition::get(&view.store)?.unwrap_or_default();
+    let space = view.load_space()?.unwrap_or_else(|| fold::space::Space::empty(&place.space, u32::MAX));
+    let preview = fold::preview(&view.store, &row, &space, event)?;
+    Ok((preview.position.to_string(), preview.records, preview.sources))
+}
+
+fn commit(place: &Place, event: &Event) -> Result<Decided> {
+    let mut standalone = place.open()?;
+    let position = standalone.append(vec![NewEvent::of(event)])?.first().copied();
+    let mut folded_event = None;
+    standalone.process(&mut |at, folded| {
+        if Some(at) == position {
+            folded_event = Some(folded.clone());
+        }
+    })?;
+    let (Some(position), Some(folded)) = (position, folded_event) else {
+        return Err(Problem::new(Exit::CouldNot, "fate_unknown", "The fate of the event is not known", "it was appended, and not processed; see `recant doctor`").into());
+    };
+    if let Fate::Rejected(violation) = &folded.fate {
+        return Err(Problem { position: Some(position.to_string()), ..Problem::refused(Exit::No, violation) }.into());
+    }
+    let records: Vec<Change> = folded
+        .outputs
+        .into_iter()
+        .filter_map(|output| match output.message {
+            Message::Change(change) => Some(change),
+            Message::Rejection(_) => None,
+        })
+        .collect();
+    let sources = records.first().and_then(|record| record.summary.as_ref()).and_then(|summary| summary.sources);
+    Ok((position.to_string(), records, sources.unwrap_or_default()))
+}
+
+/// A change in JSON, with the cursor from which a consumer goes on.
+pub fn change_json(change: &Change) -> Value {
+    let mut json = wire::to_json(change);
+    if let (Some(members), Ok(id)) = (json.as_object_mut(), change.id.parse::<ChangeId>()) {
+        members.insert("cursor".to_owned(), Value::String(id.to_cursor()));
+    }
+    json
+}
+
+impl Outcome {
+    fn of(retraction: String, position: String, decision: &Decision, sources: u32, records: &[Change]) -> Outcome {
+        let changes = records.get(1..).unwrap_or_default();
+        let by_kind = records.first().and_then(|record| record.summary?.by_kind).unwrap_or_default();
+        let actions = changes.iter().filter_map(|change| {
+            let action = change.action.clone()?;
+            Some(Action {
+                id: change.node.clone(),
+                action_type: action.r#type,
+                state: action.state,
+                amount: action.amount,
+                currency: action.currency,
+                to: change.to.clone(),
+            })
+        });
+        Outcome {
+            retraction,
+            position,
+            preview: decision.preview,
+            changed: changes.len() as u32,
+            sources,
+            by_kind: Kinds::of(&by_kind),
+            actions: actions.collect(),
+            changes: changes.iter().take(decision.limit).map(change_json).collect(),
+            truncated: changes.len() > decision.limit,
+        }
+    }
+
+    fn show(&self, event: &Event, records: &[Change], decision: &Decision, output: &mut Output) -> Result<()> {
+        let begins = matches!(event.body, Some(Body::Retracted(_)));
+        let did = match (begins, self.preview) {
+            (true, true) => "Preview: retracting would change",
+            (true, false) => "Retracted:",
+            (false, true) => "Preview: reinstating would change",
+            (false, false) => "Reinstated:",
+        };
+        let kinds = &self.by_kind;
+        output.line(format!(
+            "{did} {}: {}, {}, {}, {}, {}",
+            output::styled(output::BOLD, counted(u64::from(self.changed), "node")),
+            counted(u64::from(self.sources), "source"),
+            counted(u64::from(kinds.observation), "observation"),
+            counted(u64::from(kinds.belief), "belief"),
+            counted(u64::from(kinds.plan), "plan"),
+            counted(u64::from(kinds.action), "action"),
+        ))?;
+        for change in records.iter().skip(1).take(decision.limit) {
+            output.line(format!("  {}", change_line(change)))?;
+        }
+        if self.truncated {
+            output.line(format!("  and {} more; --limit shows them", self.changed as usize - decision.limit))?;
+        }
+        if self.preview {
+            output.line(format!("Nothing was changed. To commit exactly this: --only-if-position {}", self.position))?;
+        } else if begins {
+            output.line(format!("Retraction {} at {}", escape::line(&self.retraction), self.position))?;
+        } else {
+            output.line(format!("Retraction {} no longer stands, from {} on", escape::line(&self.retraction), self.position))?;
+        }
+        Ok(())
+    }
+}
+
+impl Kinds {
+    fn of(by_kind: &ByKind) -> Kinds {
+        Kinds {
+            observation: by_kind.observation.unwrap_or_default(),
+            belief: by_kind.belief.unwrap_or_default(),
+            plan: by_kind.plan.unwrap_or_default(),
+            action: by_kind.action.unwrap_or_default(),
+        }
+    }
+}
+
+/// A change on one line, for people.
+pub fn change_line(change: &Change) -> String {
+    let why = (!change.why.is_empty()).then_some(change.why.as_str());
+    let status = output::status(&change.to, why);
+    let action = change.action.as_ref().map(|action| format!("  {}", action_line(&action.r#type, &action.state, &action.amount, &action.currency)));
+    let source = if change.source.is_empty() { String::new() } else { format!("  from {}", escape::line(&change.source)) };
+    format!("{status}  {} {}{}{source}", change.kind, escape::line(&change.node), action.unwrap_or_default())
+}
+
+/// An action on one line.
+pub fn action_line(action_type: &str, state: &str, amount: &str, currency: &str) -> String {
+    let amount = if amount.is_empty() { String::new() } else { format!(" {} {}", escape::line(amount), escape::line(currency)) };
+    format!("{}{amount} [{}]", escape::line(action_type), escape::line(state))
+}

@@ -1,0 +1,80 @@
+//! How answers are written: for people with colours where they are welcome (NO_COLOR, no terminal: none), or as JSON.
+
+use std::io::{self, Write};
+
+use anstyle::{AnsiColor, Style};
+use serde::Serialize;
+
+/// Standard output.
+pub struct Output {
+    json: bool,
+    stream: anstream::AutoStream<io::BufWriter<io::Stdout>>,
+}
+
+impl Output {
+    /// In JSON, or for people.
+    pub fn new(json: bool) -> Output {
+        let choice = anstream::AutoStream::choice(&io::stdout());
+        Output { json, stream: anstream::AutoStream::new(io::BufWriter::new(io::stdout()), choice) }
+    }
+
+    /// Whether answers are JSON.
+    pub fn is_json(&self) -> bool {
+        self.json
+    }
+
+    /// One JSON document.
+    pub fn document<T: Serialize>(&mut self, value: &T) -> io::Result<()> {
+        let text = serde_json::to_string_pretty(value)?;
+        writeln!(self.stream, "{text}")?;
+        self.stream.flush()
+    }
+
+    /// One line of JSON lines.
+    pub fn json_line<T: Serialize>(&mut self, value: &T) -> io::Result<()> {
+        let text = serde_json::to_string(value)?;
+        writeln!(self.stream, "{text}")
+    }
+
+    /// One line for people.
+    pub fn line(&mut self, text: impl std::fmt::Display) -> io::Result<()> {
+        writeln!(self.stream, "{text}")
+    }
+
+    /// Sends what was written.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
+    }
+}
+
+/// A text in a style.
+pub fn styled(style: Style, text: impl std::fmt::Display) -> String {
+    format!("{style}{text}{style:#}")
+}
+
+/// The style of what is believed.
+pub const IN: Style = AnsiColor::Green.on_default();
+/// The style of what is not.
+pub const OUT: Style = AnsiColor::Red.on_default();
+/// The style of what matters most.
+pub const BOLD: Style = Style::new().bold();
+/// The style of what matters least.
+pub const DIM: Style = Style::new().dimmed();
+
+/// A status, with the reason for an OUT.
+pub fn status(status: &str, why: Option<&str>) -> String {
+    match why {
+        _ if status == "IN" => styled(IN, "IN"),
+        Some(why) => styled(OUT, format!("OUT ({why})")),
+        None => styled(OUT, "OUT"),
+    }
+}
+
+/// So many of something, in words.
+pub fn counted(count: u64, one: &str) -> String {
+    if count == 1 { format!("1 {one}") } else { format!("{count} {}", plural(one)) }
+}
+
+fn plural(one: &str) -> String {
+    format!("{one}s")
+}

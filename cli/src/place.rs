@@ -1,0 +1,147 @@
+//! Where the data is: from flags, environment and a configuration file, in falling order.
+
+use std::{path::PathBuf, sync::Arc};
+
+use anyhow::Result;
+use recant_eventlog::{ReadLog, clock::SystemClock};
+use recant_processor::{
+    standalone::{NewLog, Standalone},
+    viewer::Viewer,
+};
+use recant_projections::{
+    fold::space::Space,
+    query::Moment,
+    store::{StoreError, rocks::RocksStore},
+};
+use recant_proto::{
+    position::{Incarnation, Position},
+    time,
+};
+use serde::Deserialize;
+
+use crate::{
+    arguments::Common,
+    failure::{Exit, Problem},
+};
+
+/// The configuration file.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    data: Option<PathBuf>,
+    space: Option<String>,
+}
+
+/// A data directory and a space.
+#[derive(Debug, Clone)]
+pub struct Place {
+    pub data: PathBuf,
+    pub space: String,
+}
+
+impl Place {
+    /// By what the user typed and configured.
+    pub fn of(common: &Common) -> Result<Place> {
+        let config = Config::read(common)?;
+        Ok(Place {
+            data: common.data.clone().or(config.data).unwrap_or_else(|| PathBuf::from("recant-data")),
+            space: common.space.clone().or(config.space).unwrap_or_else(|| "default".to_owned()),
+        })
+    }
+
+    /// Opens it to write; creates it if it is not there.
+    pub fn open_or_create(&self, partitions: u32) -> Result<Standalone> {
+        Ok(Standalone::open_or_create(&self.data, &self.new_log(partitions, false), Arc::new(SystemClock))?)
+    }
+
+    /// Creates it, to be filled from historical data.
+    pub fn create_historical(&self, partitions: u32) -> Result<Standalone> {
+        if recant_processor::standalone::log_directory(&self.data).exists() {
+            let detail = format!("{} holds a log already; --log-time occurred fills a new one", self.data.display());
+            return Err(Problem::wrong(detail).into());
+        }
+        Ok(Standalone::create(&self.data, &self.new_log(partitions, true), Arc::new(SystemClock))?)
+    }
+
+    fn new_log(&self, partitions: u32, log_time_occurred: bool) -> NewLog {
+        NewLog { incarnation: Incarnation(*uuid::Uuid::new_v4().as_bytes()), partitions, log_time_occurred }
+    }
+
+    /// Opens it to write; it must be there.
+    pub fn open(&self) -> Result<Standalone> {
+        Ok(Standalone::open(&self.data, Arc::new(SystemClock))?)
+    }
+
+    /// Opens it to read, whoever else writes.
+    pub fn view(&self) -> Result<View> {
+        let viewer = Viewer::open(&self.data)?;
+        let partition = viewer.partition_of(&self.space);
+        let store = viewer.state(partition)?;
+        let moment = Moment::now(&store)?.ok_or_else(|| StoreError::Absent(self.data.display().to_string()))?;
+        Ok(View { space: self.space.clone(), viewer, store, moment })
+    }
+}
+
+impl Config {
+    fn read(common: &Common) -> Result<Config> {
+        let (path, must_exist) = match &common.config {
+            Some(path) => (path.clone(), true),
+            None => match config_directory() {
+                Some(directory) => (directory.join("recant").join("config.toml"), false),
+                None => return Ok(Config::default()),
+            },
+        };
+        match std::fs::read_to_string(&path) {
+            Ok(text) => toml::from_str(&text)
+                .map_err(|error| Problem::wrong(format!("{}: {}", path.display(), error.message())).into()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && !must_exist => Ok(Config::default()),
+            Err(error) => Err(Problem::file(&path, &error).into()),
+        }
+    }
+}
+
+fn config_directory() -> Option<PathBuf> {
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    set("XDG_CONFIG_HOME").or_else(|| set("HOME").map(|home| home.join(".config")))
+}
+
+/// A space that is read, at a moment.
+pub struct View {
+    pub space: String,
+    pub viewer: Viewer,
+    pub store: RocksStore,
+    pub moment: Moment,
+}
+
+impl View {
+    /// The same space as of a time on the log's clock, or a position.
+    pub fn as_of(mut self, when: Option<&str>) -> Result<View> {
+        let Some(when) = when else { return Ok(self) };
+        let moment = self.moment.clone();
+        self.moment = if let Ok(position) = when.parse::<Position>() {
+            if position.partition != moment.position.partition {
+                let of_space = moment.position.partition;
+                return Err(Problem::wrong(format!("{when} is not a position of partition {of_space}, where the space lies")).into());
+            }
+            moment.at_offset(position.offset)
+        } else {
+            let instant = time::parse("--as-of", when).map_err(|violation| {
+                Problem::wrong(format!("{violation}; or give a position (partition:offset)"))
+            })?;
+            moment.at_time(&self.store, instant.to_log_ms())?.ok_or_else(|| {
+                Problem::new(Exit::No, "not_found", "The log had nothing then", format!("the log begins after {when}"))
+            })?
+        };
+        Ok(self)
+    }
+
+    /// The space, loaded; none if nothing was ever applied to it.
+    pub fn load_space(&self) -> Result<Option<Space>> {
+        Ok(Space::load(&self.store, &self.space)?)
+    }
+
+    /// How many partitions the log has.
+    pub fn partitions(&self) -> u32 {
+        self.viewer.log().partitions()
+    }
+}

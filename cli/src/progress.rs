@@ -1,0 +1,36 @@
+//! What takes more than a second says so on standard error: a bar on a terminal, a line now and then elsewhere.
+
+use std::{io::IsTerminal, time::Duration};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// A count of what was done.
+pub struct Progress {
+    bar: ProgressBar,
+}
+
+impl Progress {
+    /// Begins to count. Nothing is shown in the first second, or where standard error is no terminal.
+    pub fn new(doing: &str) -> Progress {
+        let bar = if std::io::stderr().is_terminal() { ProgressBar::no_length() } else { ProgressBar::hidden() };
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}: {human_pos} ({per_sec}, {elapsed})") {
+            bar.set_style(style);
+        }
+        bar.set_message(doing.to_owned());
+        Progress { bar }
+    }
+
+    /// Counts on.
+    pub fn add(&self, done: u64) {
+        self.bar.inc(done);
+        if self.bar.elapsed() > Duration::from_secs(1) {
+            self.bar.tick();
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}

@@ -1,0 +1,206 @@
+//! Reading a log that another process writes. A follower is a RocksDB secondary instance: any number may follow, none
+//! disturbs the writer, and each sees the log as it was when it last asked. It goes on through the writer's death and
+//! restart.
+//!
+//! RocksDB alone does not promise that: a catch-up reads the manifest, then lists the write-ahead logs, then reads them one
+//! by one, and a flush by the writer in between makes it miss the end of one log and apply the next. So what a catch-up
+//! found is taken only if the files it depends on were the same before and after it ([`Footprint`]); otherwise it is
+//! repeated, and until one succeeds the follower answers from what it took last.
+//!
+//! A follower reads what the writer has handed to the system, perhaps some microseconds before it is on disk and
+//! acknowledged. Only if the whole machine then fails at once can it have seen records that are gone afterwards.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use recant_proto::position::Incarnation;
+use tempfile::TempDir;
+
+use super::tables::{Header, Tables};
+use crate::partition::PartitionState;
+use crate::{Bounds, Committed, LogError, ReadLimit, ReadLog, Record, Topic};
+
+/// How often a catch-up is repeated at once while the writer changes its files.
+const CATCH_UP_ATTEMPTS: u32 = 20;
+
+/// How often an opening is repeated, and after which pause: the writer may be replacing its manifest.
+const OPEN_ATTEMPTS: u32 = 10;
+const OPEN_RETRY_AFTER: Duration = Duration::from_millis(20);
+
+/// A log that another process writes, or none at present.
+pub struct Follower {
+    dir: PathBuf,
+    header: Header,
+    /// Of the database, which may be removed and made anew while we follow it.
+    identity: Vec<u8>,
+    /// As the last whole catch-up found them. Records below their ends are there, whatever has been read since.
+    states: RwLock<Vec<PartitionState>>,
+    /// The files as they were when the last whole catch-up began. Held during a catch-up: one at a time.
+    taken: Mutex<Option<Footprint>>,
+    tables: Tables,
+    /// Where RocksDB writes its diary; goes last.
+    _own_dir: TempDir,
+}
+
+impl Follower {
+    /// Follows the log in this directory, from as it is now.
+    pub fn open(dir: &Path) -> Result<Follower, LogError> {
+        let mut attempt = 1;
+        loop {
+            match Self::try_open(dir) {
+                Err(LogError::Io(error)) if attempt < OPEN_ATTEMPTS => {
+                    tracing::debug!(dir = %dir.display(), error, attempt, "opening to follow failed; trying again");
+                    attempt += 1;
+                    std::thread::sleep(OPEN_RETRY_AFTER);
+                }
+                opened => return opened,
+            }
+        }
+    }
+
+    fn try_open(dir: &Path) -> Result<Follower, LogError> {
+        let own_dir = tempfile::Builder::new()
+            .prefix("recant-follower-")
+            .tempdir()
+            .map_err(|error| LogError::Io(format!("no directory for a follower: {error}")))?;
+        let identity = Tables::identity(dir)?;
+        let tables = Tables::follow(dir, own_dir.path())?;
+        let header = tables.header()?;
+        let follower = Follower {
+            dir: dir.to_owned(),
+            header,
+            identity,
+            states: RwLock::default(),
+            taken: Mutex::new(None),
+            tables,
+            _own_dir: own_dir,
+        };
+        if !follower.catch_up()? {
+            return Err(LogError::Io(format!("{} changes too fast to be followed; try again", dir.display())));
+        }
+        tracing::debug!(dir = %dir.display(), incarnation = %header.incarnation, "following the log");
+        Ok(follower)
+    }
+
+    /// The first event that the log took at this time of its clock or later; the end if there is none.
+    pub fn find_by_time(&self, partition: u32, log_time_ms: i64) -> Result<u64, LogError> {
+        let bounds = self.bounds(Topic::Events, partition)?;
+        self.tables.find_by_time(partition, bounds, log_time_ms)
+    }
+
+    /// Takes what the writer has written since. Whether it could: not if its files changed all the while.
+    fn catch_up(&self) -> Result<bool, LogError> {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        for _ in 0..CATCH_UP_ATTEMPTS {
+            let Some(before) = Footprint::of(&self.dir)? else { continue };
+            // A catch-up costs milliseconds even when there is nothing new; looking at the files costs microseconds.
+            if taken.as_ref() == Some(&before) {
+                return Ok(true);
+            }
+            self.tables.catch_up()?;
+            if Footprint::of(&self.dir)?.is_some_and(|after| before.only_grew_into(&after)) {
+                let states = (0..self.header.partitions).map(|partition| self.tables.partition_state(partition));
+                let states = states.collect::<Result<_, _>>()?;
+                *self.states.write().unwrap_or_else(PoisonError::into_inner) = states;
+                *taken = Some(before);
+                return Ok(true);
+            }
+        }
+        tracing::debug!(dir = %self.dir.display(), "the log's files changed during every catch-up");
+        Ok(false)
+    }
+
+    fn with_state<T>(
+        &self,
+        partition: u32,
+        look: impl FnOnce(&PartitionState) -> Result<T, LogError>,
+    ) -> Result<T, LogError> {
+        let states = self.states.read().unwrap_or_else(PoisonError::into_inner);
+        look(states.get(partition as usize).ok_or(LogError::NoPartition(partition))?)
+    }
+}
+
+/// What a catch-up depends on: which manifest is current, and which write-ahead logs there are, and how long they are.
+#[derive(PartialEq, Eq)]
+struct Footprint {
+    manifest: (String, u64),
+    older_logs: Vec<(u64, u64)>,
+    newest_log: Option<(u64, u64)>,
+}
+
+impl Footprint {
+    /// Whether a catch-up in between has seen whole batches, and all of them up to some moment: nothing has changed but
+    /// that the newest log has grown, which a catch-up reads last, batch by batch.
+    fn only_grew_into(&self, after: &Footprint) -> bool {
+        let number = |log: Option<(u64, u64)>| log.map(|(number, _)| number);
+        self.manifest == after.manifest
+            && self.older_logs == after.older_logs
+            && number(self.newest_log) == number(after.newest_log)
+    }
+
+    /// Nothing while files come and go.
+    fn of(dir: &Path) -> Result<Option<Footprint>, LogError> {
+        match Self::try_of(dir) {
+            Ok(footprint) => Ok(Some(footprint)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(LogError::Io(format!("{}: {error}", dir.display()))),
+        }
+    }
+
+    fn try_of(dir: &Path) -> io::Result<Footprint> {
+        let manifest = fs::read_to_string(dir.join("CURRENT"))?.trim().to_owned();
+        let manifest_len = fs::metadata(dir.join(&manifest))?.len();
+        let mut logs = Vec::new();
+        for entry in fs::read_dir(dir)? {
+            let name = entry?.file_name();
+            let number =
+                name.to_str().and_then(|name| name.strip_suffix(".log")).and_then(|number| number.parse().ok());
+            if let Some(number) = number {
+                logs.push((number, fs::metadata(dir.join(&name))?.len()));
+            }
+        }
+        logs.sort_unstable();
+        let newest_log = logs.pop();
+        Ok(Footprint { manifest: (manifest, manifest_len), older_logs: logs, newest_log })
+    }
+}
+
+impl std::fmt::Debug for Follower {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Follower").field("dir", &self.dir).field("header", &self.header).finish_non_exhaustive()
+    }
+}
+
+impl ReadLog for Follower {
+    fn incarnation(&self) -> Incarnation {
+        self.header.incarnation
+    }
+
+    fn partitions(&self) -> u32 {
+        self.header.partitions
+    }
+
+    fn bounds(&self, topic: Topic, partition: u32) -> Result<Bounds, LogError> {
+        self.with_state(partition, |state| Ok(state.extent(topic).bounds))
+    }
+
+    fn read(&self, topic: Topic, partition: u32, from_offset: u64, limit: ReadLimit) -> Result<Vec<Record>, LogError> {
+        let bounds = self.with_state(partition, |state| state.check_readable(topic, partition, from_offset))?;
+        self.tables.read(topic, partition, from_offset..bounds.end, limit)
+    }
+
+    fn committed(&self, partition: u32) -> Result<Committed, LogError> {
+        self.with_state(partition, |state| Ok(state.committed.clone()))
+    }
+
+    fn refresh(&self) -> Result<(), LogError> {
+        if Tables::identity(&self.dir)? != self.identity {
+            let dir = self.dir.display();
+            return Err(LogError::Format(format!("{dir} no longer holds the log that was being read; begin again")));
+        }
+        self.catch_up().map(|_| ())
+    }
+}

@@ -1,0 +1,422 @@
+//! The database of the log: its column families, its keys and values, and all reading and writing of them.
+//!
+//! | family | key | value |
+//! |---|---|---|
+//! | `events`, `changes`, `rejected` | partition, u32, offset, u64 | a record (`record.rs`) |
+//! | `meta` | `format` | the format's version, u32 |
+//! | `meta` | `log` | incarnation, 16 bytes, number of partitions, u32 |
+//! | `meta` | `partition`, u32 | for events, changes and rejected each: earliest offset, u64, end, u64, last append time, i64; then epoch, u64, committed offset, u64, metadata to the end |
+//!
+//! Numbers are big endian, so that keys sort as offsets do. A batch writes its records and the state of their partitions
+//! together: what lies below an end is there, without gaps. A database without `format` is one whose creation was
+//! interrupted.
+
+use std::ops::Range;
+use std::path::Path;
+
+use recant_proto::position::{Incarnation, Position};
+use rocksdb::{ColumnFamily, DB, Direction, ErrorKind, IteratorMode, Options, ReadOptions, WriteBatch, WriteOptions};
+
+use super::{holder, record, settings};
+use crate::partition::{Extent, PartitionState};
+use crate::{Bounds, Committed, LogError, ReadLimit, Record, Topic};
+
+/// The version of this layout.
+const FORMAT: u32 = 1;
+
+pub(super) const META: &str = "meta";
+pub(super) const RECORD_FAMILIES: [&str; 3] = ["events", "changes", "rejected"];
+
+const FORMAT_KEY: &[u8] = b"format";
+const LOG_KEY: &[u8] = b"log";
+
+/// What is fixed when a log is created.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Header {
+    pub(super) incarnation: Incarnation,
+    pub(super) partitions: u32,
+}
+
+/// The open database.
+pub(super) struct Tables {
+    db: DB,
+}
+
+/// What becomes durable together.
+#[derive(Default)]
+pub(super) struct Batch(WriteBatch);
+
+impl Tables {
+    /// Opens the database to write, making what is missing of it; a log that is already there is an error.
+    pub(super) fn create(dir: &Path, write_buffer_bytes: usize) -> Result<Tables, LogError> {
+        let already = || LogError::Format(format!("{} already holds a log; use another directory", dir.display()));
+        std::fs::create_dir_all(dir).map_err(|error| LogError::Io(format!("{}: {error}", dir.display())))?;
+        check_families(dir)?;
+        let tables = Self::open_to_write(dir, true, write_buffer_bytes)?;
+        if tables.check_format(dir)? { Err(already()) } else { Ok(tables) }
+    }
+
+    /// Opens the database of an existing log to write.
+    pub(super) fn open(dir: &Path, write_buffer_bytes: usize) -> Result<Tables, LogError> {
+        check_complete(dir)?;
+        let tables = Self::open_to_write(dir, false, write_buffer_bytes)?;
+        tables.check_created(dir)?;
+        Ok(tables)
+    }
+
+    /// Opens the database that another process writes, to read. `own_dir` is for what RocksDB writes as it does so.
+    pub(super) fn follow(dir: &Path, own_dir: &Path) -> Result<Tables, LogError> {
+        check_complete(dir)?;
+        // A follower's write buffers hold what the writer's hold, whatever their own size is.
+        let families = settings::families(settings::WRITE_BUFFER_BYTES);
+        let db = DB::open_cf_descriptors_as_secondary(&settings::follower(), dir, own_dir, families).map_err(io)?;
+        let tables = Tables { db };
+        tables.check_created(dir)?;
+        Ok(tables)
+    }
+
+    /// What tells this database from another that was later put in its place.
+    pub(super) fn identity(dir: &Path) -> Result<Vec<u8>, LogError> {
+        match std::fs::read(dir.join("IDENTITY")) {
+            Ok(identity) => Ok(identity),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(absent(dir)),
+            Err(error) => Err(LogError::Io(format!("{}: {error}", dir.display()))),
+        }
+    }
+
+    fn open_to_write(dir: &Path, create: bool, write_buffer_bytes: usize) -> Result<Tables, LogError> {
+        match DB::open_cf_descriptors(&settings::writer(create), dir, settings::families(write_buffer_bytes)) {
+            Ok(db) => Ok(Tables { db }),
+            Err(error) if is_lock(&error) => {
+                Err(LogError::Held { path: dir.display().to_string(), holder: holder::describe(dir) })
+            }
+            Err(error) => Err(io(error)),
+        }
+    }
+
+    fn check_created(&self, dir: &Path) -> Result<(), LogError> {
+        if self.check_format(dir)? { Ok(()) } else { Err(absent(dir)) }
+    }
+
+    /// Whether there is a log, which must be one that we understand.
+    fn check_format(&self, dir: &Path) -> Result<bool, LogError> {
+        match self.meta(FORMAT_KEY)? {
+            None => Ok(false),
+            Some(value) => check_version(dir, &value).map(|()| true),
+        }
+    }
+
+    pub(super) fn header(&self) -> Result<Header, LogError> {
+        let value = self.meta(LOG_KEY)?.ok_or_else(|| unreadable("log"))?;
+        let mut rest = Fields(&value);
+        let fields = rest.array().zip(rest.array()).ok_or_else(|| unreadable("log"))?;
+        Ok(Header { incarnation: Incarnation(fields.0), partitions: u32::from_be_bytes(fields.1) })
+    }
+
+    pub(super) fn partition_state(&self, partition: u32) -> Result<PartitionState, LogError> {
+        let value = self.meta(&partition_key(partition))?.ok_or(LogError::NoPartition(partition))?;
+        decode_state(&value).ok_or_else(|| unreadable("state of a partition"))
+    }
+
+    /// Records of these offsets, all of which must be there.
+    pub(super) fn read(
+        &self,
+        topic: Topic,
+        partition: u32,
+        offsets: Range<u64>,
+        limit: ReadLimit,
+    ) -> Result<Vec<Record>, LogError> {
+        let mut records = Vec::new();
+        let mut bytes = 0;
+        let mut options = ReadOptions::default();
+        options.set_iterate_upper_bound(record_key(partition, offsets.end));
+        let start = record_key(partition, offsets.start);
+        let mode = IteratorMode::From(&start, Direction::Forward);
+        let mut found = self.db.iterator_cf_opt(self.family(name(topic))?, options, mode);
+        for offset in offsets.take(limit.records_max) {
+            let position = Position { partition, offset };
+            let damaged = |detail| LogError::Damaged { position, detail };
+            let (key, value) = match found.next() {
+                None => return Err(damaged("it is missing".to_owned())),
+                Some(Err(error)) if error.kind() == ErrorKind::Corruption => return Err(damaged(error.into_string())),
+                Some(found) => found.map_err(io)?,
+            };
+            if *key != record_key(partition, offset) {
+                return Err(damaged("it is missing".to_owned()));
+            }
+            let record = record::decode(position, &value).map_err(damaged)?;
+            bytes += record.value.len();
+            records.push(record);
+            if bytes >= limit.bytes_max {
+                break;
+            }
+        }
+        Ok(records)
+    }
+
+    /// The first event of this time or later within these bounds, by halving: append times never fall.
+    pub(super) fn find_by_time(&self, partition: u32, bounds: Bounds, log_time_ms: i64) -> Result<u64, LogError> {
+        let Bounds { earliest: mut low, end: mut high } = bounds;
+        let family = self.family(name(Topic::Events))?;
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let damaged = |detail| LogError::Damaged { position: Position { partition, offset: middle }, detail };
+            let value = self.db.get_pinned_cf(family, record_key(partition, middle)).map_err(io)?;
+            let value = value.ok_or_else(|| damaged("it is missing".to_owned()))?;
+            if record::decode_append_time(&value).map_err(damaged)? < log_time_ms {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        Ok(low)
+    }
+
+    /// For a follower: sees what the writer has written since; `follower.rs` has what to mind.
+    pub(super) fn catch_up(&self) -> Result<(), LogError> {
+        self.db.try_catch_up_with_primary().map_err(io)
+    }
+
+    pub(super) fn put_header(&self, batch: &mut Batch, header: Header) -> Result<(), LogError> {
+        let meta = self.family(META)?;
+        batch.0.put_cf(meta, FORMAT_KEY, FORMAT.to_be_bytes());
+        let value = [&header.incarnation.0[..], &header.partitions.to_be_bytes()].concat();
+        batch.0.put_cf(meta, LOG_KEY, value);
+        Ok(())
+    }
+
+    pub(super) fn put_state(&self, batch: &mut Batch, partition: u32, state: &PartitionState) -> Result<(), LogError> {
+        batch.0.put_cf(self.family(META)?, partition_key(partition), encode_state(state));
+        Ok(())
+    }
+
+    pub(super) fn put_record(
+        &self,
+        batch: &mut Batch,
+        topic: Topic,
+        at: Position,
+        record: &[u8],
+    ) -> Result<(), LogError> {
+        batch.0.put_cf(self.family(name(topic))?, record_key(at.partition, at.offset), record);
+        Ok(())
+    }
+
+    /// Writes a batch, and returns when it is on disk. Readers of this process see it only then.
+    pub(super) fn write(&self, batch: Batch) -> Result<(), LogError> {
+        let mut options = WriteOptions::default();
+        options.set_sync(true);
+        self.db.write_opt(batch.0, &options).map_err(io)
+    }
+
+    fn meta(&self, key: &[u8]) -> Result<Option<Vec<u8>>, LogError> {
+        self.db.get_cf(self.family(META)?, key).map_err(io)
+    }
+
+    fn family(&self, name: &str) -> Result<&ColumnFamily, LogError> {
+        self.db.cf_handle(name).ok_or_else(|| LogError::Format(format!("the log has no column family {name}")))
+    }
+}
+
+impl Drop for Tables {
+    fn drop(&mut self) {
+        // RocksDB's own threads may otherwise outlive what they use.
+        self.db.cancel_all_background_work(true);
+    }
+}
+
+/// Refuses a database that is not, or not yet, a whole log.
+fn check_complete(dir: &Path) -> Result<(), LogError> {
+    let names = check_families(dir)?;
+    let complete = RECORD_FAMILIES.iter().chain([&META]).all(|ours| names.iter().any(|name| name == ours));
+    if complete { Ok(()) } else { Err(absent(dir)) }
+}
+
+/// The column families that are there, all of which must be ours; none if there is no database.
+fn check_families(dir: &Path) -> Result<Vec<String>, LogError> {
+    if !dir.join("CURRENT").exists() {
+        return Ok(Vec::new());
+    }
+    let names = DB::list_cf(&Options::default(), dir).map_err(io)?;
+    let known = |name: &String| name == "default" || name == META || RECORD_FAMILIES.contains(&name.as_str());
+    if names.iter().all(known) {
+        return Ok(names);
+    }
+    // A newer format may have families that we do not know; it still says its version where every version does.
+    if names.iter().any(|name| name == META) {
+        let newer = DB::open_cf_for_read_only(&Options::default(), dir, [META], false).map_err(io)?;
+        let value = newer.cf_handle(META).map(|meta| newer.get_cf(meta, FORMAT_KEY)).transpose().map_err(io)?.flatten();
+        if let Some(value) = value {
+            check_version(dir, &value)?;
+        }
+    }
+    Err(LogError::Format(format!(
+        "{} holds a database that is not a log (families {})",
+        dir.display(),
+        names.join(", ")
+    )))
+}
+
+fn check_version(dir: &Path, value: &[u8]) -> Result<(), LogError> {
+    match value.try_into().map(u32::from_be_bytes) {
+        Ok(FORMAT) => Ok(()),
+        Ok(other) => Err(LogError::Format(format!(
+            "{} holds a log of format {other}; this recant reads format {FORMAT}: use the version that wrote it, or a newer one",
+            dir.display()
+        ))),
+        Err(_) => Err(unreadable("format")),
+    }
+}
+
+fn absent(dir: &Path) -> LogError {
+    LogError::Absent(dir.display().to_string())
+}
+
+fn unreadable(what: &str) -> LogError {
+    LogError::Format(format!("the log's own {what} cannot be read"))
+}
+
+fn io(error: rocksdb::Error) -> LogError {
+    LogError::Io(error.into_string())
+}
+
+/// RocksDB has no kind of error of its own for a lock that another holds; these are its two texts, for another process and
+/// for this one.
+fn is_lock(error: &rocksdb::Error) -> bool {
+    let text = error.as_ref();
+    error.kind() == ErrorKind::IOError
+        && (text.contains("While lock file") || text.contains("lock hold by current process"))
+}
+
+fn name(topic: Topic) -> &'static str {
+    RECORD_FAMILIES[topic as usize]
+}
+
+fn record_key(partition: u32, offset: u64) -> [u8; 12] {
+    let mut key = [0; 12];
+    key[..4].copy_from_slice(&partition.to_be_bytes());
+    key[4..].copy_from_slice(&offset.to_be_bytes());
+    key
+}
+
+fn partition_key(partition: u32) -> Vec<u8> {
+    [&b"partition"[..], &partition.to_be_bytes()].concat()
+}
+
+fn encode_state(state: &PartitionState) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(96 + state.committed.metadata.len());
+    for topic in Topic::ALL {
+        let Extent { bounds, last_append_time_ms } = state.extent(topic);
+        bytes.extend(bounds.earliest.to_be_bytes());
+        bytes.extend(bounds.end.to_be_bytes());
+        bytes.extend(last_append_time_ms.to_be_bytes());
+    }
+    bytes.extend(state.epoch.to_be_bytes());
+    bytes.extend(state.committed.next_offset.to_be_bytes());
+    bytes.extend(&state.committed.metadata);
+    bytes
+}
+
+fn decode_state(bytes: &[u8]) -> Option<PartitionState> {
+    let mut rest = Fields(bytes);
+    let mut state = PartitionState::default();
+    for topic in Topic::ALL {
+        *state.extent_mut(topic) = Extent {
+            bounds: Bounds { earliest: rest.number()?, end: rest.number()? },
+            last_append_time_ms: i64::from_be_bytes(rest.array()?),
+        };
+    }
+    state.epoch = rest.number()?;
+    state.committed = Committed { next_offset: rest.number()?, metadata: rest.0.to_vec() };
+    Some(state)
+}
+
+struct Fields<'a>(&'a [u8]);
+
+impl Fields<'_> {
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (array, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*array)
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        self.array().map(u64::from_be_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What version 1 wrote about a partition must stay readable for ever.
+    #[test]
+    fn the_state_of_a_partition_is_these_bytes() {
+        let mut state = PartitionState::default();
+        state.epoch = 5;
+        *state.extent_mut(Topic::Events) =
+            Extent { bounds: Bounds { earliest: 1, end: 9 }, last_append_time_ms: 1_700_000_000_123 };
+        state.committed = Committed { next_offset: 7, metadata: b"hash".to_vec() };
+        let empty = b"\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x80\0\0\0\0\0\0\0";
+        let events = b"\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x09\0\0\x01\x8b\xcf\xe5\x68\x7b";
+        let committed = b"\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0\x07hash";
+        let golden = [&events[..], empty, empty, committed].concat();
+        assert_eq!(encode_state(&state), golden);
+        assert_eq!(decode_state(&golden), Some(state));
+        assert_eq!(decode_state(&golden[..87]), None);
+    }
+
+    #[test]
+    fn keys_sort_as_offsets_do() {
+        let keys = [(0, 0), (0, 255), (0, 256), (0, u64::MAX), (1, 0), (256, 1)].map(|(p, o)| record_key(p, o));
+        assert!(keys.is_sorted());
+    }
+
+    /// A newer version that has also added a column family is still told apart from a stranger's database.
+    #[test]
+    fn a_newer_format_is_refused_by_its_version_even_with_families_of_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        {
+            let mut tables = Tables::create(dir.path(), 1 << 20).unwrap();
+            let mut batch = Batch::default();
+            batch.0.put_cf(tables.family(META).unwrap(), FORMAT_KEY, 2_u32.to_be_bytes());
+            tables.write(batch).unwrap();
+            drop(tables);
+            let refused = Tables::open(dir.path(), 1 << 20).map(|_| ()).unwrap_err().to_string();
+            assert!(refused.contains("format 2") && refused.contains("format 1"), "{refused}");
+            tables = Tables::open_to_write(dir.path(), false, 1 << 20).unwrap();
+            tables.db.create_cf("tiers", &Options::default()).unwrap();
+        }
+        let own_dir = tempfile::tempdir().unwrap();
+        let refusals = [
+            Tables::open(dir.path(), 1 << 20).map(|_| ()),
+            Tables::create(dir.path(), 1 << 20).map(|_| ()),
+            Tables::follow(dir.path(), own_dir.path()).map(|_| ()),
+        ];
+        for refusal in refusals {
+            let refused = refusal.unwrap_err().to_string();
+            assert!(refused.contains("format 2") && refused.contains("format 1"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_strangers_database_is_refused_and_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut options = Options::default();
+        options.create_if_missing(true);
+        options.create_missing_column_families(true);
+        drop(DB::open_cf(&options, dir.path(), ["theirs"]).unwrap());
+        for refusal in [Tables::open(dir.path(), 1 << 20), Tables::create(dir.path(), 1 << 20)] {
+            assert!(matches!(refusal.map(|_| ()), Err(LogError::Format(text)) if text.contains("theirs")));
+        }
+        assert_eq!(DB::list_cf(&options, dir.path()).unwrap(), ["default", "theirs"]);
+    }
+
+    /// kill -9 between the making of the database and the first batch.
+    #[test]
+    fn an_interrupted_creation_is_no_log_and_can_be_repeated() {
+        let dir = tempfile::tempdir().unwrap();
+        drop(Tables::create(dir.path(), 1 << 20).unwrap());
+        assert!(matches!(Tables::open(dir.path(), 1 << 20), Err(LogError::Absent(_))));
+        assert!(Tables::create(dir.path(), 1 << 20).is_ok());
+    }
+}

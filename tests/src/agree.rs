@@ -1,0 +1,529 @@
+//! The engine beside the oracle: the same records through both, compared after each one.
+//!
+//! Two partitions of the engine fold every record. The *batched* one stores, forgets its open batch, gives up its spaces
+//! and is reopened over its store at random moments. The *steady* one stores after each record, so that previews,
+//! history and questions about the past can be asked at any moment. Both must give the same outputs, and those that the
+//! oracle's outcome calls for. At the end a third partition folds everything in one batch into an empty state.
+//!
+//! What happens at which record follows from the seed and the record's offset alone, so that a failing run stays one
+//! when records are dropped from it.
+
+mod chance;
+mod disks;
+mod expected;
+mod past;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use recant_projections::{
+    fold::{Fate, FoldError, Folded, Input, Message, Partition, Preview, PreviewError, Settle, preview, space::Space},
+    history,
+    justification::{graph::Graph, graph::Node, invariants},
+    query::PageError,
+    store::{Store, StoreError, WriteStore},
+    tables::{
+        Table,
+        ids::{self, Namespace},
+    },
+};
+use recant_proto::{
+    id::CONTROL_SPACE,
+    position::{Incarnation, Position},
+    v1::event::Body,
+};
+
+use crate::{
+    generate::{PARTITION, Record},
+    oracle::{self, Oracle, Outcome, Standing},
+};
+use chance::{Chance, Purpose};
+pub use disks::{Disk, MemoryDisk, RocksDisk, SharedMemory};
+use past::Snapshot;
+
+/// The log of every run, as `generate::records` names it.
+pub const INCARNATION: Incarnation = Incarnation(0x0011_2233_4455_6677_8899_aabb_ccdd_eeff_u128.to_be_bytes());
+
+/// Something that engine and oracle see differently, or that does not hold.
+#[derive(Debug, thiserror::Error)]
+#[error("at offset {offset}, {what}:\n  expected {expected}\n  found    {found}")]
+pub struct Disagreement {
+    /// The record after which it shows.
+    pub offset: u64,
+    /// What differs.
+    pub what: &'static str,
+    /// What the oracle, or the promise, says.
+    pub expected: String,
+    /// What the engine says.
+    pub found: String,
+}
+
+/// A disagreement before its place is known.
+#[derive(Debug)]
+struct Differs {
+    what: &'static str,
+    expected: String,
+    found: String,
+}
+
+impl From<StoreError> for Differs {
+    fn from(error: StoreError) -> Self {
+        Differs { what: "the store", expected: "no error".to_owned(), found: error.to_string() }
+    }
+}
+
+impl From<FoldError> for Differs {
+    fn from(error: FoldError) -> Self {
+        Differs { what: "the fold", expected: "no error".to_owned(), found: error.to_string() }
+    }
+}
+
+impl From<PageError> for Differs {
+    fn from(error: PageError) -> Self {
+        Differs { what: "a question", expected: "no error".to_owned(), found: error.to_string() }
+    }
+}
+
+/// Asserts that the engine found what is expected.
+fn same<T: PartialEq + std::fmt::Debug>(what: &'static str, expected: T, found: T) -> Result<(), Differs> {
+    if expected == found {
+        return Ok(());
+    }
+    Err(Differs { what, expected: format!("{expected:?}"), found: format!("{found:?}") })
+}
+
+/// How a run is made.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings {
+    /// Decides when batches end, and so on.
+    pub seed: u64,
+    /// Another operation in the engine's place.
+    pub settle: Option<Settle>,
+    /// Whether every retraction and reinstatement is previewed, and the past is asked about.
+    pub asks: bool,
+    /// Of so many records about one is preceded by reopening the batched partition.
+    pub reopen_one_in: u64,
+}
+
+/// What runs have done.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Sequences of records.
+    pub graphs: u64,
+    /// Of those: with a justification that rests on what it justifies, by way of others or directly.
+    pub graphs_with_ring: u64,
+    /// Records, accepted or not.
+    pub operations: u64,
+    /// Published changes of status.
+    pub changes: u64,
+    /// Previews that were compared with the commit.
+    pub previews: u64,
+    /// Times that a partition was reopened over its store.
+    pub reopened: u64,
+    /// Times that an open batch was abandoned.
+    pub abandoned: u64,
+    /// Standings compared with the oracle's at an earlier offset.
+    pub past_standings: u64,
+    /// Nodes that lost their support for a moment, and came back.
+    pub restored: u64,
+    /// Nodes that switched to another support.
+    pub switched: u64,
+}
+
+impl Figures {
+    /// Adds those of another run.
+    pub fn add(&mut self, other: &Figures) {
+        let pairs = [
+            (&mut self.graphs, other.graphs),
+            (&mut self.graphs_with_ring, other.graphs_with_ring),
+            (&mut self.operations, other.operations),
+            (&mut self.changes, other.changes),
+            (&mut self.previews, other.previews),
+            (&mut self.reopened, other.reopened),
+            (&mut self.abandoned, other.abandoned),
+            (&mut self.past_standings, other.past_standings),
+            (&mut self.restored, other.restored),
+            (&mut self.switched, other.switched),
+        ];
+        for (sum, more) in pairs {
+            *sum += more;
+        }
+    }
+}
+
+/// Folds the records through engine and oracle, and compares.
+pub fn compare<D: Disk>(records: &[Record], disk: &D, settings: &Settings) -> Result<Figures, Disagreement> {
+    let mut offset = 0;
+    let placed = |offset: u64| move |Differs { what, expected, found }| Disagreement { offset, what, expected, found };
+    let mut run = Run::new(disk, settings).map_err(placed(offset))?;
+    for (index, record) in records.iter().enumerate() {
+        offset = record.offset;
+        run.step(records, index).map_err(placed(offset))?;
+    }
+    run.finish(records).map_err(placed(offset))
+}
+
+/// A record as `fold` takes it.
+fn input(record: &Record) -> Input<'_> {
+    Input {
+        offset: record.offset,
+        append_time_ms: record.append_time_ms,
+        key: record.event.space.as_bytes(),
+        headers: &[],
+        value: &record.value,
+    }
+}
+
+struct Run<'a, D: Disk> {
+    disk: &'a D,
+    settings: &'a Settings,
+    chance: Chance,
+    oracle: Oracle,
+    log_time_ms: i64,
+    /// Absent only while it is being reopened: a directory has one owner.
+    batched: Option<Partition<D::Store>>,
+    /// What the records of the open batch gave, by their index.
+    open: Vec<(usize, Folded)>,
+    steady: Partition<SharedMemory>,
+    steady_store: SharedMemory,
+    /// Where each event id of each space was accepted.
+    accepted: BTreeMap<(String, String), u64>,
+    snapshots: Vec<Snapshot>,
+    figures: Figures,
+}
+
+impl<'a, D: Disk> Run<'a, D> {
+    fn new(disk: &'a D, settings: &'a Settings) -> Result<Self, Differs> {
+        let steady_store = SharedMemory::default();
+        Ok(Run {
+            batched: Some(open(disk.open()?, settings)?),
+            steady: open(steady_store.clone(), settings)?,
+            steady_store,
+            disk,
+            settings,
+            chance: Chance { seed: settings.seed },
+            oracle: Oracle::new(PARTITION),
+            log_time_ms: i64::MIN,
+            open: Vec::new(),
+            accepted: BTreeMap::new(),
+            snapshots: Vec::new(),
+            figures: Figures { graphs: 1, ..Figures::default() },
+        })
+    }
+
+    fn step(&mut self, records: &[Record], index: usize) -> Result<(), Differs> {
+        let record = &records[index];
+        let offset = record.offset;
+        if self.chance.one_in(24, Purpose::Abandon, offset) && !self.open.is_empty() {
+            self.figures.abandoned += 1;
+            let before = graphs(self.batched()?)?;
+            self.batched()?.abandon()?;
+            self.fold_open_again(records, before)?;
+        }
+        if self.chance.one_in(self.settings.reopen_one_in, Purpose::Reopen, offset) {
+            self.figures.reopened += 1;
+            let before = graphs(self.batched()?)?;
+            self.batched = None;
+            self.batched = Some(open(self.disk.open()?, self.settings)?);
+            self.fold_open_again(records, before)?;
+        }
+        self.log_time_ms = self.log_time_ms.max(record.append_time_ms);
+        let previewed = if self.settings.asks { self.preview(record)? } else { None };
+        let outcome = self.oracle.step(offset, record.append_time_ms, &record.event, &record.value);
+        let folded = self.batched()?.fold(&input(record))?;
+        let steadily = self.steady.fold(&input(record))?;
+        self.steady.store()?;
+        self.figures.operations += 1;
+        self.figures.changes += outcome.changes.len() as u64;
+        self.figures.restored += folded.work.restored;
+        self.figures.switched += folded.work.switched;
+        self.check_outcome(record, &outcome, &folded)?;
+        self.check_state(record)?;
+        same("what the same record gives in another batch", &folded, &steadily)?;
+        if let Some(previewed) = previewed {
+            self.check_preview(&folded, &outcome, previewed)?;
+        }
+        self.open.push((index, folded));
+        if self.chance.one_in(3, Purpose::Store, offset) {
+            self.batched()?.store()?;
+            self.open.clear();
+            let spaces_max = self.chance.pick(4, Purpose::Unload, offset) as usize;
+            self.batched()?.unload_idle(spaces_max);
+        }
+        self.look_back(offset)
+    }
+
+    fn batched(&mut self) -> Result<&mut Partition<D::Store>, Differs> {
+        let absent = || Differs { what: "the partition", expected: "open".to_owned(), found: "closed".to_owned() };
+        self.batched.as_mut().ok_or_else(absent)
+    }
+
+    /// After its open batch was lost, the partition folds it again, with the same result and to the same state.
+    fn fold_open_again(&mut self, records: &[Record], before: Graphs) -> Result<(), Differs> {
+        let open = std::mem::take(&mut self.open);
+        if let Some((first, _)) = open.first() {
+            let next = self.batched()?.next_offset();
+            let behind = first.checked_sub(1).map_or(0, |last| records[last].offset + 1);
+            same("the offset after which the open batch began", behind, next)?;
+        }
+        for (index, folded) in &open {
+            let again = self.batched()?.fold(&input(&records[*index]))?;
+            same("what a record gives again", folded, &again)?;
+        }
+        self.open = open;
+        let after = graphs_of(self.batched()?, before.keys())?;
+        same("the state after folding again", &before, &after)
+    }
+
+    /// What became of the record, and everything that it publishes.
+    fn check_outcome(&mut self, record: &Record, outcome: &Outcome, folded: &Folded) -> Result<(), Differs> {
+        let event = &record.event;
+        let fate = match &folded.fate {
+            Fate::Accepted => "accepted".to_owned(),
+            Fate::Duplicate(of) => format!("duplicate of {of}"),
+            Fate::Skipped(_) => "skipped".to_owned(),
+            Fate::Rejected(violation) => violation.code.to_string(),
+        };
+        let id = (event.space.clone(), event.id.clone());
+        let expected = match outcome.fate {
+            oracle::Fate::Accepted => "accepted".to_owned(),
+            oracle::Fate::Duplicate => format!("duplicate of {}", self.accepted.get(&id).copied().unwrap_or(u64::MAX)),
+            oracle::Fate::Skipped => "skipped".to_owned(),
+            oracle::Fate::Rejected(code) => code.to_owned(),
+            oracle::Fate::Stopped => "stopped".to_owned(),
+        };
+        same("fate", expected, fate)?;
+        if matches!(outcome.fate, oracle::Fate::Accepted | oracle::Fate::Skipped) {
+            self.accepted.insert(id, record.offset);
+        }
+        same("event id and space", (&event.id, &event.space), (&folded.event_id, &folded.space))?;
+        let position = Position { partition: PARTITION, offset: record.offset };
+        if let Fate::Rejected(violation) = &folded.fate {
+            let rejection = expected::rejection(record, position, self.log_time_ms, violation);
+            return same("rejection", vec![Message::Rejection(rejection)], messages(folded)?);
+        }
+        let space = self.oracle.space(&event.space).cloned().unwrap_or_default();
+        let changes = expected::changes(&space, outcome, record, position, self.log_time_ms);
+        same("changes", changes.into_iter().map(Message::Change).collect(), messages(folded)?)?;
+        // Every suspect either comes back, or falls: nothing that was OUT before becomes one.
+        let fell = |change: &&oracle::Change| {
+            change.from == Some("IN") && change.kind != "observation" && change.why != Some("retracted")
+        };
+        let fallen = outcome.changes.iter().filter(fell).count() as u64;
+        same("suspects that did not come back", fallen, folded.work.suspects.wrapping_sub(folded.work.restored))
+    }
+
+    /// The standing of every node, the digest, the counts, and the invariants of the record's space.
+    fn check_state(&mut self, record: &Record) -> Result<(), Differs> {
+        let name = &record.event.space;
+        let Some(believed) = self.oracle.space(name) else { return Ok(()) };
+        let nodes_in = believed.standings().values().filter(|standing| **standing == Standing::In).count();
+        let expected_counts = (believed.nodes.len(), nodes_in, believed.justifications.len());
+        let steady = self.steady.space(name)?;
+        let batched = self.batched.as_mut().map(|partition| partition.space(name)).transpose()?.flatten();
+        let (Some(steady), Some(batched)) = (steady, batched) else {
+            return same("nodes of a space without state", 0, believed.nodes.len());
+        };
+        for space in [batched, steady] {
+            let row = &space.row;
+            let counts = (row.arrived as usize, row.nodes_in as usize, row.justifications as usize);
+            same("nodes, nodes IN and justifications", expected_counts, counts)?;
+            same("digest", self.oracle.digest(name), format!("{:032x}", row.digest()))?;
+            same("invariants", Vec::new(), invariants::check(&space.graph, 8))?;
+        }
+        for (id, standing) in believed.standings() {
+            let number = ids::get(&self.steady_store, steady.number(), Namespace::Node, id)?;
+            let found = number.and_then(|number| {
+                let Ok(state) = batched.graph.node(Node(number));
+                state.arrival.map(|_| state.standing)
+            });
+            let found = found.map(|found| (found.status(), found.why()));
+            if found != Some((standing.status(), standing.why())) {
+                let (expected, found) = (format!("{id} {standing:?}"), format!("{found:?}"));
+                return Err(Differs { what: "standing", expected, found });
+            }
+        }
+        same("history and states", Ok(()), history::agrees_with(&self.steady_store, steady)?)
+    }
+
+    /// What a retraction or reinstatement would do, from the space in memory or from one that was just loaded.
+    fn preview(&mut self, record: &Record) -> Result<Option<Result<Preview, String>>, Differs> {
+        if !matches!(record.event.body, Some(Body::Retracted(_) | Body::Reinstated(_))) {
+            return Ok(None);
+        }
+        let name = &record.event.space;
+        let row = self.steady.row().clone();
+        let loaded = match Space::load(&self.steady_store, name)? {
+            Some(space) => space,
+            None => Space::empty(name, row.next_space),
+        };
+        let resident = self.steady.space(name)?;
+        let use_resident = self.chance.one_in(2, Purpose::PreviewResident, record.offset);
+        let space = resident.filter(|_| use_resident).unwrap_or(&loaded);
+        match preview(&self.steady_store, &row, space, &record.event) {
+            Ok(preview) => Ok(Some(Ok(preview))),
+            Err(PreviewError::Refused(violation)) => Ok(Some(Err(violation.to_string()))),
+            Err(PreviewError::Store(error)) => Err(error.into()),
+        }
+    }
+
+    /// The preview equals what the commit did. Ids, positions and times are those of the next record; they differ when
+    /// the log leaves an offset unused, or its clock has moved on.
+    fn check_preview(
+        &mut self,
+        folded: &Folded,
+        outcome: &Outcome,
+        previewed: Result<Preview, String>,
+    ) -> Result<(), Differs> {
+        // Whether an event id was used before is not asked by a preview: it has none yet.
+        match &folded.fate {
+            Fate::Duplicate(_) => return Ok(()),
+            Fate::Rejected(violation) if violation.code.as_str() == "event_id_taken" => return Ok(()),
+            _ => {}
+        }
+        self.figures.previews += 1;
+        if let Fate::Rejected(violation) = &folded.fate {
+            return same("preview of a refusal", Err(violation.to_string()), previewed.map(|_| ()));
+        }
+        let preview = previewed.map_err(|found| Differs {
+            what: "preview",
+            expected: "what the commit does".to_owned(),
+            found,
+        })?;
+        same("sources of a preview", outcome.sources, preview.sources as usize)?;
+        let committed = messages(folded)?;
+        let mut records = preview.records;
+        for (record, committed) in records.iter_mut().zip(&committed) {
+            if let Message::Change(committed) = committed {
+                expected::take_place(record, committed);
+            }
+        }
+        same("preview", committed, records.into_iter().map(Message::Change).collect())
+    }
+
+    /// Takes a snapshot of the oracle now and then, and asks the engine about earlier ones.
+    fn look_back(&mut self, offset: u64) -> Result<(), Differs> {
+        if !self.settings.asks {
+            return Ok(());
+        }
+        if self.chance.one_in(24, Purpose::Snapshot, offset) {
+            self.snapshots.push(Snapshot { offset, oracle: self.oracle.clone() });
+        }
+        if self.chance.one_in(32, Purpose::Ask, offset) {
+            self.figures.past_standings += self.ask(&self.steady_store, offset)?;
+        }
+        Ok(())
+    }
+
+    /// Asks a store that holds everything up to an offset about the past.
+    fn ask(&self, store: &impl Store, offset: u64) -> Result<u64, Differs> {
+        let mut standings = past::standings(store, &self.oracle, self.chance.pick(offset + 1, Purpose::Ask, offset))?;
+        past::offsets(store, &self.oracle, self.log_time_ms, self.chance, offset)?;
+        if !self.snapshots.is_empty() {
+            let which = self.chance.pick(self.snapshots.len() as u64, Purpose::Snapshot, offset) as usize;
+            standings += past::answers(store, &self.snapshots[which], &self.oracle, self.chance)?;
+        }
+        Ok(standings)
+    }
+
+    /// Everything folded again into an empty state, in one batch, gives the same outputs and the same state.
+    fn finish(mut self, records: &[Record]) -> Result<Figures, Differs> {
+        let Some(last) = records.last() else { return Ok(self.figures) };
+        let replay_store = SharedMemory::default();
+        let mut replay = open(replay_store.clone(), self.settings)?;
+        for record in records {
+            replay.fold(&input(record))?;
+        }
+        replay.store()?;
+        self.batched()?.store()?;
+        let hashes = |hashes: [&[u8]; 2]| hashes.map(<[u8]>::to_vec);
+        let steadily = hashes([self.steady.outputs_hash(), self.steady.last_record_hash()]);
+        same("hashes after a replay", &steadily, &hashes([replay.outputs_hash(), replay.last_record_hash()]))?;
+        let batched = self.batched()?;
+        same("hashes in batches", &steadily, &hashes([batched.outputs_hash(), batched.last_record_hash()]))?;
+        let rows = rows(&self.steady_store)?;
+        same("rows after a replay", &rows, &self::rows(&replay_store)?)?;
+        let spaces: Vec<String> = self.oracle.spaces().map(|(name, _)| name.to_owned()).collect();
+        for name in spaces.iter().filter(|name| *name != CONTROL_SPACE) {
+            let digest = recant_projections::fold::digest_of(self.batched()?.stored(), name)?;
+            same("stored digest", self.oracle.digest(name), format!("{digest:032x}"))?;
+        }
+        if let (true, Some(batched)) = (self.settings.asks, &self.batched) {
+            self.figures.past_standings += self.ask(batched.stored(), last.offset)?;
+        }
+        self.figures.graphs_with_ring = u64::from(self.oracle.spaces().any(|(_, space)| has_ring(space)));
+        Ok(self.figures)
+    }
+}
+
+fn open<S: WriteStore>(store: S, settings: &Settings) -> Result<Partition<S>, Differs> {
+    let partition = Partition::open(store, INCARNATION, PARTITION)?;
+    Ok(match settings.settle {
+        None => partition,
+        Some(settle) => partition.with_settle(settle),
+    })
+}
+
+/// What was published, each message with the bytes that stand for it.
+fn messages(folded: &Folded) -> Result<Vec<Message>, Differs> {
+    let encoded = |message: &Message| match message {
+        Message::Change(change) => prost::Message::encode_to_vec(change),
+        Message::Rejection(rejection) => prost::Message::encode_to_vec(rejection),
+    };
+    for output in &folded.outputs {
+        same("bytes of an output", &encoded(&output.message), &output.value)?;
+        same("key of an output", folded.space.as_bytes(), output.key.as_slice())?;
+    }
+    Ok(folded.outputs.iter().map(|output| output.message.clone()).collect())
+}
+
+/// The state of each space: nodes and justifications in text, ranks and supports included.
+type Graphs = BTreeMap<String, String>;
+
+fn graphs<S: WriteStore>(partition: &mut Partition<S>) -> Result<Graphs, Differs> {
+    let names = [crate::generate::SPACES[0].to_owned(), crate::generate::SPACES[1].to_owned()];
+    graphs_of(partition, names.iter())
+}
+
+fn graphs_of<'a, S: WriteStore>(
+    partition: &mut Partition<S>,
+    names: impl Iterator<Item = &'a String>,
+) -> Result<Graphs, Differs> {
+    let mut graphs = Graphs::new();
+    for name in names {
+        let text = partition.space(name)?.map(|space| format!("{:?}", space.graph)).unwrap_or_default();
+        graphs.insert(name.clone(), text);
+    }
+    Ok(graphs)
+}
+
+type Rows = Vec<(Table, Vec<u8>, Vec<u8>)>;
+
+/// Every row of a store.
+fn rows(store: &impl Store) -> Result<Rows, StoreError> {
+    let mut rows = Rows::new();
+    for table in Table::ALL {
+        store.scan(*table, b"", b"", &mut |key, value| {
+            rows.push((*table, key.to_vec(), value.to_vec()));
+            std::ops::ControlFlow::Continue(())
+        })?;
+    }
+    Ok(rows)
+}
+
+/// Whether a node of the space rests on itself, by way of others or directly.
+fn has_ring(space: &oracle::Space) -> bool {
+    let is_observation = |id: &str| space.nodes.get(id).is_some_and(|node| node.identity.kind == "observation");
+    let reasons: Vec<_> = space.justifications.values().filter(|reason| !is_observation(&reason.head)).collect();
+    let mut left: BTreeSet<&str> = reasons.iter().map(|reason| reason.head.as_str()).collect();
+    loop {
+        let rests_on_left = |head: &&&str| {
+            let own = |reason: &&&oracle::Justification| reason.head == ***head;
+            reasons.iter().filter(own).any(|reason| reason.premises.iter().any(|id| left.contains(id.as_str())))
+        };
+        let next: BTreeSet<&str> = left.iter().filter(rests_on_left).copied().collect();
+        if next.len() == left.len() {
+            return !left.is_empty();
+        }
+        left = next;
+    }
+}

@@ -1,0 +1,102 @@
+//! Benchmarks: `make bench NAME=heart`, or all of them without a name.
+//!
+//! Each ends with lines `RESULT name key=value …`, and writes the same figures to `results/NAME.json`. Units are in the
+//! keys. Everything random comes from a seed that is printed.
+
+mod heart;
+mod recompute;
+mod workload;
+
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+};
+
+use heart::{Figures, Rounds};
+use serde_json::{Value, json};
+
+const SEED: u64 = 2026;
+const RESULTS: &str = "results";
+
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error("no benchmark is called {0}; there is: heart")]
+    UnknownName(String),
+    #[error(transparent)]
+    Disagreement(#[from] heart::Disagreement),
+    #[error("cannot write to {RESULTS}/ or to the output: {0}")]
+    Write(#[from] io::Error),
+}
+
+fn main() -> ExitCode {
+    let name = std::env::args().nth(1).filter(|name| !name.is_empty());
+    match run(name.as_deref()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            // Nothing can be said if standard error is closed.
+            let _ = writeln!(io::stderr(), "bench: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(name: Option<&str>) -> Result<(), Failure> {
+    match name {
+        None | Some("heart") => run_heart(),
+        Some(name) => Err(Failure::UnknownName(name.to_owned())),
+    }
+}
+
+fn run_heart() -> Result<(), Failure> {
+    let mut out = io::stdout();
+    writeln!(out, "heart: retract one whole source of a graph in memory, then reinstate it; seed {SEED}")?;
+    writeln!(out, "  both sides: statuses, changes in order with distance, digest; no log, no storage, one thread")?;
+    let runs = [
+        (workload::W1, Rounds { measured: 20_000, compared: 250 }),
+        (workload::W2, Rounds { measured: 20_000, compared: 15 }),
+    ];
+    let mut results = serde_json::Map::new();
+    let mut lines = Vec::new();
+    for (workload, rounds) in runs {
+        writeln!(
+            out,
+            "  {}: {} sources, {} observations, {} derived; {} rounds measured, {} compared",
+            workload.name,
+            workload.sources,
+            workload.observations,
+            workload.derived,
+            rounds.measured,
+            2 * rounds.compared
+        )?;
+        let figures = heart::measure(&workload, rounds, SEED)?;
+        let fields = fields(&figures);
+        let written: Vec<String> = fields.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        lines.push(format!("RESULT {} {}", workload.name, written.join(" ")));
+        let object = fields.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+        results.insert(workload.name.to_owned(), Value::Object(object));
+    }
+    results.insert("seed".to_owned(), json!(SEED));
+    std::fs::create_dir_all(RESULTS)?;
+    std::fs::write(format!("{RESULTS}/heart.json"), format!("{:#}\n", Value::Object(results)))?;
+    for line in lines {
+        writeln!(out, "{line}")?;
+    }
+    Ok(())
+}
+
+/// The figures by their keys, rounded to what they are worth.
+fn fields(figures: &Figures) -> Vec<(&'static str, Value)> {
+    let rounded = |value: f64| json!((value * 1e3).round() / 1e3);
+    vec![
+        ("ratio_in_memory", json!(figures.ratio_in_memory.round())),
+        ("median_us", rounded(figures.retract.median_us)),
+        ("p99_us", rounded(figures.retract.p99_us)),
+        ("recompute_median_us", rounded(figures.recompute.median_us)),
+        ("suspects_per_change", rounded(figures.suspects_per_change)),
+        ("changes_median", json!(figures.changes_median)),
+        ("reinstate_median_us", rounded(figures.reinstate.median_us)),
+        ("reinstate_p99_us", rounded(figures.reinstate.p99_us)),
+        ("recompute_in_place_median_us", rounded(figures.recompute_in_place.median_us)),
+        ("bytes_per_memory", json!(figures.bytes_per_memory)),
+    ]
+}
