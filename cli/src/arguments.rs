@@ -126,7 +126,9 @@ pub enum Import {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  recant import chat runs.jsonl --map map.toml --reasons literals\n\nThe how-to is docs/how-to/import-chat.md.")]
+#[command(
+    after_help = "Example:\n  recant import chat runs.jsonl --map map.toml --reasons literals\n\nThe how-to is docs/how-to/import-chat.md."
+)]
 pub struct ImportChat {
     /// Files with one run a line; `-` for standard input
     #[arg(required = true, value_name = "FILE")]
@@ -156,7 +158,9 @@ pub enum ReasonsArgument {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  recant retract --source web:portal --preview\n  recant retract --source web:portal --from 2026-03-01T00:00:00Z --reason 'taken over' --by kim\n  recant retract --agent researcher --run r-17 --by kim")]
+#[command(
+    after_help = "Examples:\n  recant retract --source web:portal --preview\n  recant retract --source web:portal --from 2026-03-01T00:00:00Z --reason 'taken over' --by kim\n  recant retract --agent researcher --run r-17 --by kim"
+)]
 pub struct Retract {
     /// A source
     #[arg(long, value_name = "HANDLE")]
@@ -229,7 +233,9 @@ pub struct Reinstate {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  recant explain pay-34500\n  recant explain pay-34500 --as-of 2026-03-03T12:00:00Z")]
+#[command(
+    after_help = "Examples:\n  recant explain pay-34500\n  recant explain pay-34500 --as-of 2026-03-03T12:00:00Z"
+)]
 pub struct Explain {
     /// The node
     #[arg(value_name = "ID")]
@@ -243,7 +249,9 @@ pub struct Explain {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  recant list --kind action --status out\n  recant list --sources\n  recant list --run r-17 --as-of 0:4711")]
+#[command(
+    after_help = "Examples:\n  recant list --kind action --status out\n  recant list --sources\n  recant list --run r-17 --as-of 0:4711"
+)]
 pub struct List {
     /// Sources instead of nodes
     #[arg(long, conflicts_with_all = ["retractions", "spaces"])]
@@ -299,7 +307,9 @@ pub enum StatusArgument {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  recant watch --from earliest --until-caught-up\n  recant watch --cursor-file agent.cursor --kind action --json\n  recant watch --since 120s")]
+#[command(
+    after_help = "Examples:\n  recant watch --from earliest --until-caught-up\n  recant watch --cursor-file agent.cursor --kind action --json\n  recant watch --since 120s"
+)]
 pub struct Watch {
     /// `earliest`, `latest`, a cursor, or a time on the log's clock [default: the cursor file's, else latest]
     #[arg(long, value_name = "WHERE", conflicts_with = "since")]

@@ -58,7 +58,12 @@ impl Problem {
 
     /// Nothing has this id.
     pub fn not_found(what: &str, id: &str) -> Problem {
-        Problem::new(Exit::No, "not_found", "There is no such thing in this space", format!("no {what} has the id {id:?}"))
+        Problem::new(
+            Exit::No,
+            "not_found",
+            "There is no such thing in this space",
+            format!("no {what} has the id {id:?}"),
+        )
     }
 
     /// What the user typed or gave is wrong.
@@ -73,7 +78,12 @@ impl Problem {
 
     /// A file could not be read or written.
     pub fn file(path: &std::path::Path, error: &std::io::Error) -> Problem {
-        Problem::new(Exit::CouldNot, "io", "A file could not be read or written", format!("{}: {error}", path.display()))
+        Problem::new(
+            Exit::CouldNot,
+            "io",
+            "A file could not be read or written",
+            format!("{}: {error}", path.display()),
+        )
     }
 }
 
@@ -141,7 +151,9 @@ fn of_log(error: &LogError) -> Problem {
         LogError::Held { .. } => could_not("held", "Another process writes to the log", error),
         LogError::Format(_) => could_not("format", "The log is not one that this version can read", error),
         LogError::Damaged { .. } => could_not("damaged", "The log is damaged", error),
-        LogError::OutOfRange { .. } => Problem::new(Exit::No, "history_gone", "That part of the log is gone, or not there yet", error.to_string()),
+        LogError::OutOfRange { .. } => {
+            Problem::new(Exit::No, "history_gone", "That part of the log is gone, or not there yet", error.to_string())
+        }
         _ => could_not("log_failed", "The log failed", error),
     }
 }
@@ -161,7 +173,9 @@ fn of_drive(error: &DriveError) -> Option<Problem> {
         DriveError::Log(error) => Some(of_log(error)),
         DriveError::Fold(error) => of_fold(error),
         DriveError::Mismatch { .. } => Some(could_not("state_mismatch", "The state does not fit the log", error)),
-        DriveError::NotDeterministic { .. } => Some(could_not("not_deterministic", "Folding gave another result than before", error)),
+        DriveError::NotDeterministic { .. } => {
+            Some(could_not("not_deterministic", "Folding gave another result than before", error))
+        }
         _ => Some(could_not("processing_failed", "Processing failed", error)),
     }
 }
@@ -186,7 +200,9 @@ fn of_view(error: &ViewError) -> Option<Problem> {
 
 fn of_page(error: &PageError) -> Option<Problem> {
     match error {
-        PageError::Cursor(_) => Some(Problem::new(Exit::Wrong, "bad_cursor", "The cursor is not one of this list", error.to_string())),
+        PageError::Cursor(_) => {
+            Some(Problem::new(Exit::Wrong, "bad_cursor", "The cursor is not one of this list", error.to_string()))
+        }
         PageError::Store(error) => Some(of_store(error)),
     }
 }

@@ -25,7 +25,8 @@ fn main() -> ExitCode {
     };
     start_tracing();
     let mut output = Output::new(arguments.common.json);
-    match commands::run(arguments, &mut output) {
+    let outcome = commands::run(arguments, &mut output).and_then(|exit| Ok(output.flush().map(|()| exit)?));
+    match outcome {
         Ok(code) => ExitCode::from(code as u8),
         // Whoever read the answer has gone: there is nobody to tell.
         Err(error) if failure::is_broken_pipe(&error) => ExitCode::SUCCESS,

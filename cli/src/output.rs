@@ -8,14 +8,13 @@ use serde::Serialize;
 /// Standard output.
 pub struct Output {
     json: bool,
-    stream: anstream::AutoStream<io::BufWriter<io::Stdout>>,
+    stream: io::BufWriter<anstream::Stdout>,
 }
 
 impl Output {
     /// In JSON, or for people.
     pub fn new(json: bool) -> Output {
-        let choice = anstream::AutoStream::choice(&io::stdout());
-        Output { json, stream: anstream::AutoStream::new(io::BufWriter::new(io::stdout()), choice) }
+        Output { json, stream: io::BufWriter::new(anstream::stdout()) }
     }
 
     /// Whether answers are JSON.

@@ -121,13 +121,15 @@ impl View {
         self.moment = if let Ok(position) = when.parse::<Position>() {
             if position.partition != moment.position.partition {
                 let of_space = moment.position.partition;
-                return Err(Problem::wrong(format!("{when} is not a position of partition {of_space}, where the space lies")).into());
+                return Err(Problem::wrong(format!(
+                    "{when} is not a position of partition {of_space}, where the space lies"
+                ))
+                .into());
             }
             moment.at_offset(position.offset)
         } else {
-            let instant = time::parse("--as-of", when).map_err(|violation| {
-                Problem::wrong(format!("{violation}; or give a position (partition:offset)"))
-            })?;
+            let instant = time::parse("--as-of", when)
+                .map_err(|violation| Problem::wrong(format!("{violation}; or give a position (partition:offset)")))?;
             moment.at_time(&self.store, instant.to_log_ms())?.ok_or_else(|| {
                 Problem::new(Exit::No, "not_found", "The log had nothing then", format!("the log begins after {when}"))
             })?

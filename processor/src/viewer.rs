@@ -1,12 +1,22 @@
 //! Another process's log and state, to read and to follow.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
-use recant_eventlog::{LogError, ReadLog, embedded::Follower};
+use recant_eventlog::{
+    LogError, ReadLog,
+    embedded::{Follower, Footprint},
+};
 use recant_projections::store::{StoreError, rocks::RocksStore};
 use recant_proto::names;
 
 use crate::standalone::{log_directory, state_directory};
+
+/// How often an opening is repeated while the writer changes its files, and after which pause.
+const OPEN_ATTEMPTS: u32 = 50;
+const OPEN_RETRY_AFTER: Duration = Duration::from_millis(10);
 
 /// What can go wrong with reading.
 #[derive(Debug, thiserror::Error)]
@@ -37,13 +47,28 @@ impl Viewer {
         &self.log
     }
 
-    /// The state of a partition, of this moment.
+    /// The state of a partition, of this moment: of one moment, whatever the writer does meanwhile.
     pub fn state(&self, partition: u32) -> Result<RocksStore, ViewError> {
-        let store = RocksStore::follow(&state_directory(&self.data, partition))?;
-        if let Some(row) = recant_projections::tables::partition::get(&store)? {
-            recant_projections::fold::check_versions(&row)?;
+        let directory = state_directory(&self.data, partition);
+        for _ in 0..OPEN_ATTEMPTS {
+            let before = Footprint::of(&directory)?;
+            let store = RocksStore::follow(&directory);
+            let after = Footprint::of(&directory)?;
+            if let (Some(before), Some(after)) = (&before, &after)
+                && before.only_grew_into(after)
+            {
+                let store = store?;
+                if let Some(row) = recant_projections::tables::partition::get(&store)? {
+                    recant_projections::fold::check_versions(&row)?;
+                }
+                return Ok(store);
+            }
+            if before.is_none() && !directory.join("CURRENT").exists() {
+                return Err(StoreError::Absent(directory.display().to_string()).into());
+            }
+            std::thread::sleep(OPEN_RETRY_AFTER);
         }
-        Ok(store)
+        Err(StoreError::Io(format!("{} changes too fast to be read; try again", directory.display())).into())
     }
 
     /// The partition of a space.

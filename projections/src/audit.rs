@@ -8,9 +8,9 @@ use crate::{
     fold::space::{Space, StoredItems, known_targets, scan_space},
     history,
     justification::{
-        covers::{CoverIndex, Items as _},
+        covers::Items as _,
         digest::{Committer, justification_weight, node_weight, to_hex},
-        graph::{Graph, Item},
+        graph::Item,
         invariants,
     },
     store::{Store, StoreError},
@@ -35,7 +35,8 @@ pub fn space(store: &impl Store, name: &str) -> Result<Vec<String>, StoreError> 
         wrong.push(format!("digest: {} is kept, {} counted", to_hex(space.row.digest()), to_hex(counted)));
     }
     wrong.extend(covers(store, &space)?);
-    let nodes_in = space.graph.nodes().filter(|(_, node)| node.arrival.is_some() && node.standing == Standing::In).count();
+    let nodes_in =
+        space.graph.nodes().filter(|(_, node)| node.arrival.is_some() && node.standing == Standing::In).count();
     if nodes_in != space.row.nodes_in as usize {
         wrong.push(format!("nodes IN: {} are kept, {nodes_in} counted", space.row.nodes_in));
     }
@@ -84,10 +85,7 @@ fn covers(store: &impl Store, space: &Space) -> Result<Vec<String>, StoreError> 
     let items = StoredItems { store, space: space.number(), graph: &space.graph };
     let mut counted: HashMap<Item, u32> = HashMap::new();
     // Over the space's index without its standing retractions, so that each whole cover of a source is the first.
-    let mut index = CoverIndex::default();
-    for item in space.covers.items() {
-        index.insert(&item.arrived());
-    }
+    let mut index = space.bare_index(store)?;
     for (number, targets) in &standing {
         for item in index.plan(targets, &[], &items)?.cover {
             *counted.entry(item).or_default() += 1;
@@ -105,7 +103,11 @@ fn covers(store: &impl Store, space: &Space) -> Result<Vec<String>, StoreError> 
     for (at, state) in space.graph.justifications() {
         let counted = counted.get(&Item::Justification(at)).copied().unwrap_or(0);
         if counted != state.covers && wrong.len() < VIOLATIONS_MAX {
-            wrong.push(format!("covers of justification {}: {} are kept, {counted} counted", at.number(), state.covers));
+            wrong.push(format!(
+                "covers of justification {}: {} are kept, {counted} counted",
+                at.number(),
+                state.covers
+            ));
         }
     }
     Ok(wrong)

@@ -10,9 +10,9 @@ use anyhow::Result;
 use recant_proto::{
     names,
     reject::{Code, Violation},
-    time, validate,
+    time,
     v1::Event,
-    wire,
+    validate, wire,
 };
 
 use super::appender::Appender;
@@ -51,7 +51,11 @@ pub fn run(place: &Place, arguments: &arguments::Append, output: &mut Output) ->
         }
     }
     let summary = appender.finish()?;
-    if output.is_json() { output.document(&summary)? } else { summary.show(output)? }
+    if output.is_json() {
+        output.document(&summary)?
+    } else {
+        summary.show(output)?
+    }
     Ok(summary.exit())
 }
 

@@ -32,7 +32,8 @@ struct Report {
 }
 
 /// What to do about a state that is not right: the log is the truth.
-const REBUILD: &str = "stop recant, move the state directory away, and run any command that writes: the state is rebuilt from the log";
+const REBUILD: &str =
+    "stop recant, move the state directory away, and run any command that writes: the state is rebuilt from the log";
 
 /// Runs the command.
 pub fn run(place: &Place, output: &mut Output) -> Result<Exit> {
@@ -43,7 +44,11 @@ pub fn run(place: &Place, output: &mut Output) -> Result<Exit> {
         }
     }
     let report = Report { ok: checks.iter().all(|check| check.ok), checks };
-    if output.is_json() { output.document(&report)? } else { show(&report, output)? }
+    if output.is_json() {
+        output.document(&report)?
+    } else {
+        show(&report, output)?
+    }
     Ok(if report.ok { Exit::Done } else { Exit::No })
 }
 
@@ -59,12 +64,17 @@ fn check_log(place: &Place, checks: &mut Vec<Check>) -> Option<Viewer> {
     let directory = log_directory(&place.data);
     match Viewer::open(&place.data) {
         Err(error) => {
-            checks.push(failed("the log opens", error.to_string(), "name the right directory with --data; a damaged log comes back from a backup only"));
+            checks.push(failed(
+                "the log opens",
+                error.to_string(),
+                "name the right directory with --data; a damaged log comes back from a backup only",
+            ));
             None
         }
         Ok(viewer) => {
             let log = viewer.log();
-            let found = format!("{}, log {}, {} partition(s)", directory.display(), log.incarnation(), log.partitions());
+            let found =
+                format!("{}, log {}, {} partition(s)", directory.display(), log.incarnation(), log.partitions());
             checks.push(passed("the log opens", found));
             Some(viewer)
         }
@@ -76,7 +86,9 @@ fn check_partition(place: &Place, viewer: &Viewer, partition: u32, checks: &mut 
     let name = |what: &str| format!("partition {partition}: {what}");
     match read_through(log, partition) {
         Ok(events) => checks.push(passed(name("every event can be read"), format!("{events} events"))),
-        Err(error) => checks.push(failed(name("every event can be read"), error.to_string(), "restore the log from a backup")),
+        Err(error) => {
+            checks.push(failed(name("every event can be read"), error.to_string(), "restore the log from a backup"))
+        }
     }
     let store = match viewer.state(partition) {
         Ok(store) => store,
@@ -137,7 +149,10 @@ fn check_position(log: &impl ReadLog, store: &RocksStore, partition: u32) -> Res
     let end = log.bounds(Topic::Events, partition).map_err(|error| error.to_string())?.end;
     let behind = end.saturating_sub(row.next_offset);
     if row.next_offset > committed.next_offset {
-        return Err(format!("the state is at offset {}, and the log was processed up to {}", row.next_offset, committed.next_offset));
+        return Err(format!(
+            "the state is at offset {}, and the log was processed up to {}",
+            row.next_offset, committed.next_offset
+        ));
     }
     if row.next_offset == committed.next_offset && row.outputs_hash != committed.metadata {
         return Err("the hash of what was published is not the one that is kept beside the log's position".to_owned());

@@ -18,6 +18,10 @@ pub fn run(place: &Place, arguments: &arguments::Explain, output: &mut Output) -
     let space = view.load_space()?.ok_or_else(not_found)?;
     let explanation = query::explain(&view.store, &space, &view.moment, &arguments.id, arguments.limit.max(1))?
         .ok_or_else(not_found)?;
-    if output.is_json() { output.document(&explanation)? } else { tree::show(&explanation, output)? }
+    if output.is_json() {
+        output.document(&explanation)?
+    } else {
+        tree::show(&explanation, output)?
+    }
     Ok(Exit::Done)
 }

@@ -87,7 +87,11 @@ pub fn run(place: &Place, arguments: &arguments::ImportChat, output: &mut Output
         }
     }
     report.events = appender.finish()?;
-    if output.is_json() { output.document(&report)? } else { report.show(output)? }
+    if output.is_json() {
+        output.document(&report)?
+    } else {
+        report.show(output)?
+    }
     Ok(if report.broken_lines > 0 { Exit::No } else { report.events.exit() })
 }
 
@@ -142,8 +146,16 @@ impl Report {
             counted(self.beliefs, "belief"),
             counted(self.actions, "action"),
             counted(self.justifications, "reason"),
-            if self.skipped_lines > 0 { format!("; {} without messages", counted(self.skipped_lines, "line")) } else { String::new() },
-            if self.broken_lines > 0 { format!("; {} broken", counted(self.broken_lines, "line")) } else { String::new() },
+            if self.skipped_lines > 0 {
+                format!("; {} without messages", counted(self.skipped_lines, "line"))
+            } else {
+                String::new()
+            },
+            if self.broken_lines > 0 {
+                format!("; {} broken", counted(self.broken_lines, "line"))
+            } else {
+                String::new()
+            },
         ))?;
         self.events.show(output)
     }

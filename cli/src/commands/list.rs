@@ -7,8 +7,7 @@ use serde::Serialize;
 
 use super::tree::node_line;
 use crate::{
-    arguments,
-    escape,
+    arguments, escape,
     failure::Exit,
     output::{BOLD, DIM, OUT, Output, counted, styled},
     place::{Place, View},
@@ -86,7 +85,8 @@ fn show_source(source: &SourceView, output: &mut Output) -> Result<()> {
 
 fn show_retraction(retraction: &RetractionView, output: &mut Output) -> Result<()> {
     let by = if retraction.by.is_empty() { String::new() } else { format!("  by {}", escape::line(&retraction.by)) };
-    let reason = if retraction.reason.is_empty() { String::new() } else { format!(": {}", escape::line(&retraction.reason)) };
+    let reason =
+        if retraction.reason.is_empty() { String::new() } else { format!(": {}", escape::line(&retraction.reason)) };
     let targets: Vec<String> = retraction.targets.iter().map(target_line).collect();
     Ok(output.line(format!(
         "{}  {}  {}{by}{reason}",
@@ -123,8 +123,7 @@ fn spaces(view: &View, output: &mut Output) -> Result<Exit> {
         }
     }
     items.sort_by(|one, other| one.space.cmp(&other.space));
-    let page =
-        Page { items, next: None, position: view.moment.position.to_string(), cursor: view.moment.cursor() };
+    let page = Page { items, next: None, position: view.moment.position.to_string(), cursor: view.moment.cursor() };
     let show_space = |space: &SpaceView, output: &mut Output| {
         Ok(output.line(format!(
             "{}  {}, {} IN  digest {} at {}",

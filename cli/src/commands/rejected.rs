@@ -32,12 +32,18 @@ pub fn list(place: &Place, limit: usize, output: &mut Output) -> Result<Exit> {
     }
     if output.is_json() {
         let items: Vec<Value> = rejections.iter().map(wire::to_json).collect();
-        output.document(&json!({ "items": items, "position": view.moment.position.to_string(), "cursor": view.moment.cursor() }))?;
+        output.document(
+            &json!({ "items": items, "position": view.moment.position.to_string(), "cursor": view.moment.cursor() }),
+        )?;
         return Ok(Exit::Done);
     }
     for rejection in &rejections {
         let code = styled(OUT, format!("rejected[{}]", rejection.code));
-        let event = if rejection.event.is_empty() { "an event without an id".to_owned() } else { escape::line(&rejection.event) };
+        let event = if rejection.event.is_empty() {
+            "an event without an id".to_owned()
+        } else {
+            escape::line(&rejection.event)
+        };
         output.line(format!("{} {code} {event}: {}", rejection.position, escape::line(&rejection.detail)))?;
     }
     output.line(styled(DIM, counted(rejections.len() as u64, "rejected event")))?;

@@ -98,7 +98,8 @@ fn targets(arguments: &arguments::Retract) -> Vec<Target> {
     let sources = arguments.source.iter().cloned().map(What::Source);
     let nodes = arguments.node.iter().cloned().map(What::Node);
     let justifications = arguments.justification.iter().cloned().map(What::Justification);
-    let agents = arguments.agent.iter().map(|agent| What::Agent(AgentTarget { agent: agent.clone(), run: run.clone() }));
+    let agents =
+        arguments.agent.iter().map(|agent| What::Agent(AgentTarget { agent: agent.clone(), run: run.clone() }));
     let all = sources.chain(nodes).chain(justifications).chain(agents);
     all.map(|what| Target { what: Some(what), window: window.clone() }).collect()
 }
@@ -147,7 +148,13 @@ fn commit(place: &Place, event: &Event) -> Result<Decided> {
         }
     })?;
     let (Some(position), Some(folded)) = (position, folded_event) else {
-        return Err(Problem::new(Exit::CouldNot, "fate_unknown", "The fate of the event is not known", "it was appended, and not processed; see `recant doctor`").into());
+        return Err(Problem::new(
+            Exit::CouldNot,
+            "fate_unknown",
+            "The fate of the event is not known",
+            "it was appended, and not processed; see `recant doctor`",
+        )
+        .into());
     };
     if let Fate::Rejected(violation) = &folded.fate {
         return Err(Problem { position: Some(position.to_string()), ..Problem::refused(Exit::No, violation) }.into());
@@ -226,11 +233,16 @@ impl Outcome {
             output.line(format!("  and {} more; --limit shows them", self.changed as usize - decision.limit))?;
         }
         if self.preview {
-            output.line(format!("Nothing was changed. To commit exactly this: --only-if-position {}", self.position))?;
+            output
+                .line(format!("Nothing was changed. To commit exactly this: --only-if-position {}", self.position))?;
         } else if begins {
             output.line(format!("Retraction {} at {}", escape::line(&self.retraction), self.position))?;
         } else {
-            output.line(format!("Retraction {} no longer stands, from {} on", escape::line(&self.retraction), self.position))?;
+            output.line(format!(
+                "Retraction {} no longer stands, from {} on",
+                escape::line(&self.retraction),
+                self.position
+            ))?;
         }
         Ok(())
     }
@@ -251,13 +263,18 @@ impl Kinds {
 pub fn change_line(change: &Change) -> String {
     let why = (!change.why.is_empty()).then_some(change.why.as_str());
     let status = output::status(&change.to, why);
-    let action = change.action.as_ref().map(|action| format!("  {}", action_line(&action.r#type, &action.state, &action.amount, &action.currency)));
-    let source = if change.source.is_empty() { String::new() } else { format!("  from {}", escape::line(&change.source)) };
+    let action = change
+        .action
+        .as_ref()
+        .map(|action| format!("  {}", action_line(&action.r#type, &action.state, &action.amount, &action.currency)));
+    let source =
+        if change.source.is_empty() { String::new() } else { format!("  from {}", escape::line(&change.source)) };
     format!("{status}  {} {}{}{source}", change.kind, escape::line(&change.node), action.unwrap_or_default())
 }
 
 /// An action on one line.
 pub fn action_line(action_type: &str, state: &str, amount: &str, currency: &str) -> String {
-    let amount = if amount.is_empty() { String::new() } else { format!(" {} {}", escape::line(amount), escape::line(currency)) };
+    let amount =
+        if amount.is_empty() { String::new() } else { format!(" {} {}", escape::line(amount), escape::line(currency)) };
     format!("{}{amount} [{}]", escape::line(action_type), escape::line(state))
 }

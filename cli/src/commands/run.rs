@@ -32,6 +32,9 @@ pub fn run(place: &Place, arguments: &arguments::Run, output: &mut Output) -> Re
     for node in &trace.also_justified {
         output.line(format!("gave a reason for {}", escape::line(node)))?;
     }
-    output.line(styled(DIM, format!("{}, {} OUT, as of {}", counted(trace.items.len() as u64, "node"), trace.fallen, trace.position)))?;
+    output.line(styled(
+        DIM,
+        format!("{}, {} OUT, as of {}", counted(trace.items.len() as u64, "node"), trace.fallen, trace.position),
+    ))?;
     Ok(Exit::Done)
 }

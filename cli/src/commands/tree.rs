@@ -55,7 +55,8 @@ impl<'a> Drawing<'a> {
             self.output.line(format!("{text_indent}{}", styled(DIM, quoted(text))))?;
         }
         for retraction in &node.covered_by {
-            self.output.line(format!("{text_indent}{}", styled(OUT, format!("retracted by {}", escape::line(retraction)))))?;
+            self.output
+                .line(format!("{text_indent}{}", styled(OUT, format!("retracted by {}", escape::line(retraction)))))?;
         }
         if depth == DEPTH_MAX && !node.reasons.is_empty() {
             let more = format!("… deeper: recant explain {}", escape::line(id));
@@ -88,7 +89,8 @@ fn branches(is_last: bool) -> (&'static str, &'static str) {
 pub fn node_line(node: &NodeView) -> String {
     let sign = if node.status == "IN" { styled(IN, "✓") } else { styled(OUT, "✗") };
     let kind = node.kind.unwrap_or("not arrived:");
-    let mut line = format!("{sign} {} {kind} {}", output::status(node.status, node.why), styled(BOLD, escape::line(&node.id)));
+    let mut line =
+        format!("{sign} {} {kind} {}", output::status(node.status, node.why), styled(BOLD, escape::line(&node.id)));
     if !node.action_type.is_empty() {
         line += &format!("  {}", action_line(&node.action_type, &node.state, &node.amount, &node.currency));
     }
@@ -140,7 +142,11 @@ fn show_retractions(explanation: &Explanation, output: &mut Output) -> Result<()
     }
     for retraction in &explanation.retractions {
         let by = if retraction.by.is_empty() { String::new() } else { format!(" by {}", escape::line(&retraction.by)) };
-        let reason = if retraction.reason.is_empty() { String::new() } else { format!(": {}", escape::line(&retraction.reason)) };
+        let reason = if retraction.reason.is_empty() {
+            String::new()
+        } else {
+            format!(": {}", escape::line(&retraction.reason))
+        };
         let when = retraction.recorded_at.as_deref().unwrap_or_default();
         output.line(format!("  {} at {when}{by}{reason}", escape::line(&retraction.id)))?;
     }
@@ -155,7 +161,12 @@ fn show_history(explanation: &Explanation, output: &mut Output) -> Result<()> {
             (Some(kind), None, Some(event)) => format!("  {kind} {}", escape::line(event)),
             _ => String::new(),
         };
-        output.line(format!("  {} {}  {}{cause}", entry.time, entry.position, output::status(entry.status, entry.why)))?;
+        output.line(format!(
+            "  {} {}  {}{cause}",
+            entry.time,
+            entry.position,
+            output::status(entry.status, entry.why)
+        ))?;
     }
     Ok(())
 }

@@ -103,13 +103,17 @@ fn after_cursor(view: &View, text: &str) -> Result<u64> {
     })?;
     let partition = view.moment.position.partition;
     if seen.incarnation != log.incarnation() || seen.position.partition != partition {
-        let detail = "the cursor is of another log or partition. List what there is (recant list), then watch from its cursor";
+        let detail =
+            "the cursor is of another log or partition. List what there is (recant list), then watch from its cursor";
         return Err(Problem::new(Exit::No, "other_log", "The cursor is of another log", detail).into());
     }
-    let next = first_after(log, partition, |id| id.position > seen.position || (id.position == seen.position && id.index > seen.index))?;
+    let next = first_after(log, partition, |id| {
+        id.position > seen.position || (id.position == seen.position && id.index > seen.index)
+    })?;
     let bounds = log.bounds(Topic::Changes, partition)?;
     if next == bounds.earliest && bounds.earliest > 0 {
-        let detail = "what followed the cursor is no longer kept. List what there is (recant list), then watch from its cursor";
+        let detail =
+            "what followed the cursor is no longer kept. List what there is (recant list), then watch from its cursor";
         return Err(Problem::new(Exit::No, "history_gone", "The history after the cursor is gone", detail).into());
     }
     Ok(next)
@@ -178,7 +182,8 @@ fn show(change: &Change, output: &mut Output) -> Result<()> {
         return Ok(output.line(format!("  {}", change_line(change)))?);
     };
     let cause = change.cause.as_ref();
-    let named = cause.map(|cause| if cause.retraction.is_empty() { cause.event.as_str() } else { cause.retraction.as_str() });
+    let named =
+        cause.map(|cause| if cause.retraction.is_empty() { cause.event.as_str() } else { cause.retraction.as_str() });
     let kind = cause.map(|cause| cause.r#type.as_str()).unwrap_or_default();
     let changed = counted(u64::from(summary.changed.unwrap_or_default()), "change");
     Ok(output.line(format!(

@@ -10,8 +10,6 @@
 //! A follower reads what the writer has handed to the system, perhaps some microseconds before it is on disk and
 //! acknowledged. Only if the whole machine then fails at once can it have seen records that are gone afterwards.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError, RwLock};
 use std::time::Duration;
@@ -19,6 +17,7 @@ use std::time::Duration;
 use recant_proto::position::Incarnation;
 use tempfile::TempDir;
 
+use super::footprint::Footprint;
 use super::tables::{Header, Tables};
 use crate::partition::PartitionState;
 use crate::{Bounds, Committed, LogError, ReadLimit, ReadLog, Record, Topic};
@@ -120,51 +119,6 @@ impl Follower {
     ) -> Result<T, LogError> {
         let states = self.states.read().unwrap_or_else(PoisonError::into_inner);
         look(states.get(partition as usize).ok_or(LogError::NoPartition(partition))?)
-    }
-}
-
-/// What a catch-up depends on: which manifest is current, and which write-ahead logs there are, and how long they are.
-#[derive(PartialEq, Eq)]
-struct Footprint {
-    manifest: (String, u64),
-    older_logs: Vec<(u64, u64)>,
-    newest_log: Option<(u64, u64)>,
-}
-
-impl Footprint {
-    /// Whether a catch-up in between has seen whole batches, and all of them up to some moment: nothing has changed but
-    /// that the newest log has grown, which a catch-up reads last, batch by batch.
-    fn only_grew_into(&self, after: &Footprint) -> bool {
-        let number = |log: Option<(u64, u64)>| log.map(|(number, _)| number);
-        self.manifest == after.manifest
-            && self.older_logs == after.older_logs
-            && number(self.newest_log) == number(after.newest_log)
-    }
-
-    /// Nothing while files come and go.
-    fn of(dir: &Path) -> Result<Option<Footprint>, LogError> {
-        match Self::try_of(dir) {
-            Ok(footprint) => Ok(Some(footprint)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(LogError::Io(format!("{}: {error}", dir.display()))),
-        }
-    }
-
-    fn try_of(dir: &Path) -> io::Result<Footprint> {
-        let manifest = fs::read_to_string(dir.join("CURRENT"))?.trim().to_owned();
-        let manifest_len = fs::metadata(dir.join(&manifest))?.len();
-        let mut logs = Vec::new();
-        for entry in fs::read_dir(dir)? {
-            let name = entry?.file_name();
-            let number =
-                name.to_str().and_then(|name| name.strip_suffix(".log")).and_then(|number| number.parse().ok());
-            if let Some(number) = number {
-                logs.push((number, fs::metadata(dir.join(&name))?.len()));
-            }
-        }
-        logs.sort_unstable();
-        let newest_log = logs.pop();
-        Ok(Footprint { manifest: (manifest, manifest_len), older_logs: logs, newest_log })
     }
 }
 

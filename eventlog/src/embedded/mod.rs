@@ -14,6 +14,7 @@
 
 mod committer;
 mod follower;
+mod footprint;
 mod holder;
 mod record;
 mod settings;
@@ -26,6 +27,7 @@ use recant_proto::position::{Incarnation, Position};
 
 pub use self::committer::{Counters, WriterOptions};
 pub use self::follower::Follower;
+pub use self::footprint::Footprint;
 
 use self::committer::{Committer, encode_events, place_events};
 use self::holder::Holder;

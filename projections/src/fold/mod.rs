@@ -197,14 +197,7 @@ impl<S: WriteStore> Partition<S> {
     pub fn open(store: S, incarnation: Incarnation, partition_number: u32) -> Result<Self, FoldError> {
         let row = match partition::get(&store)? {
             Some(row) => row,
-            None => partition::Row {
-                format_version: partition::FORMAT_VERSION,
-                logic_version: partition::LOGIC_VERSION,
-                incarnation: incarnation.0.to_vec(),
-                partition: partition_number,
-                log_time_ms: i64::MIN,
-                ..partition::Row::default()
-            },
+            None => untouched_row(incarnation, partition_number),
         };
         check_versions(&row)?;
         let found = incarnation_of(&row);
@@ -292,14 +285,8 @@ impl<S: WriteStore> Partition<S> {
         self.batch.clear();
         self.spaces.clear();
         self.used.clear();
-        if let Some(row) = partition::get(&self.store)? {
-            self.row = row;
-        } else {
-            self.row.next_offset = 0;
-            self.row.log_time_ms = i64::MIN;
-            self.row.outputs_hash.clear();
-            self.row.last_record_hash.clear();
-        }
+        let untouched = untouched_row(incarnation_of(&self.row), self.row.partition);
+        self.row = partition::get(&self.store)?.unwrap_or(untouched);
         self.adopt_row();
         Ok(())
     }
@@ -492,6 +479,18 @@ pub fn record_hash(input: &Input<'_>) -> Vec<u8> {
     hasher.update(input.key);
     hasher.update(input.value);
     hasher.finalize().as_bytes()[..16].to_vec()
+}
+
+/// The row of a partition to which nothing was applied.
+fn untouched_row(incarnation: Incarnation, partition_number: u32) -> partition::Row {
+    partition::Row {
+        format_version: partition::FORMAT_VERSION,
+        logic_version: partition::LOGIC_VERSION,
+        incarnation: incarnation.0.to_vec(),
+        partition: partition_number,
+        log_time_ms: i64::MIN,
+        ..partition::Row::default()
+    }
 }
 
 /// Refuses the state of another version.

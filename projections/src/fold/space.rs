@@ -43,18 +43,32 @@ impl Space {
     pub fn load(store: &impl Store, name: &str) -> Result<Option<Space>, StoreError> {
         let Some(row) = spaces::get(store, name)? else { return Ok(None) };
         let mut space = Space { name: name.to_owned(), row, graph: Resident::default(), covers: CoverIndex::default() };
-        // An agent's items are indexed in the order of the log, and a node's come from one table, justifications from another.
-        let mut written = load_nodes(store, &mut space)?;
-        load_node_states(store, &mut space)?;
-        written.extend(load_justifications(store, &mut space)?);
-        load_justification_covers(store, &mut space)?;
-        count(&mut space.graph);
-        written.sort_by_key(|item| item.offset);
-        for item in &written {
-            space.covers.insert(&item.arrived());
-        }
+        space.covers = space.load_graph(store)?;
         load_standing_retractions(store, &mut space)?;
         Ok(Some(space))
+    }
+
+    /// Loads the graph, and gives the index of what retractions can name, as if none stood.
+    fn load_graph(&mut self, store: &impl Store) -> Result<CoverIndex, StoreError> {
+        // Items are indexed in the order of the log, and nodes come from one table, justifications from another.
+        let mut written = load_nodes(store, self)?;
+        load_node_states(store, self)?;
+        written.extend(load_justifications(store, self)?);
+        load_justification_covers(store, self)?;
+        count(&mut self.graph);
+        written.sort_by_key(|item| item.offset);
+        let mut index = CoverIndex::default();
+        for item in &written {
+            index.insert(&item.arrived());
+        }
+        Ok(index)
+    }
+
+    /// The index of what retractions can name, as if none stood; for an audit.
+    pub(crate) fn bare_index(&self, store: &impl Store) -> Result<CoverIndex, StoreError> {
+        let row = self.row.clone();
+        let (graph, covers) = (Resident::default(), CoverIndex::default());
+        Space { name: self.name.clone(), row, graph, covers }.load_graph(store)
     }
 
     /// The number under which the tables have it.
