@@ -1,0 +1,38 @@
+# Chores. Each target installs what it needs. One build profile serves all: RocksDB is compiled once.
+SHELL := bash
+CARGO_FLAGS := --release --locked
+TOOLS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/recant/tools/bin
+NAME ?= all
+GRAPHS ?= 50000
+
+.PHONY: help needs build demo test lint oracle bench
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+needs:
+	@scripts/install-build-needs
+
+build: needs ## the recant binary, into target/release/recant
+	cargo build $(CARGO_FLAGS) -p recant
+
+demo: needs ## build, tell the story, check it
+	@echo "building recant; the first time, RocksDB takes a quarter of an hour on two cores" >&2
+	@cargo build $(CARGO_FLAGS) -p recant
+	@cargo run $(CARGO_FLAGS) --quiet -p recant -- demo
+
+test: lint ## every test
+	cargo build $(CARGO_FLAGS) --workspace --bins
+	cargo test $(CARGO_FLAGS) --workspace
+
+lint: needs ## rustfmt, clippy, and the licences and sources of dependencies
+	@scripts/install-lint-needs
+	cargo fmt --all --check
+	cargo clippy $(CARGO_FLAGS) --workspace --all-targets -- -D warnings
+	$(TOOLS)/cargo-deny --locked check bans licenses sources
+
+oracle: needs ## the engine against the oracle, GRAPHS=50000 random graphs
+	RECANT_GRAPHS=$(GRAPHS) cargo test $(CARGO_FLAGS) -p recant-tests --test engine_oracle -- --nocapture
+
+bench: needs ## one benchmark (NAME=heart), or all; figures into results/
+	cargo run $(CARGO_FLAGS) -p recant-tests --bin bench -- $(NAME)
