@@ -115,7 +115,7 @@ pub struct View {
 
 impl View {
     /// The same space as of a time on the log's clock, or a position.
-    pub fn as_of(mut self, when: Option<&str>) -> Result<View> {
+    pub fn at(mut self, when: Option<&str>) -> Result<View> {
         let Some(when) = when else { return Ok(self) };
         let moment = self.moment.clone();
         self.moment = if let Ok(position) = when.parse::<Position>() {

@@ -11,7 +11,7 @@ use crate::{
     arguments::{self, ReasonsArgument},
     escape,
     failure::{Exit, Problem},
-    import::{Counts, ImportOptions, Line, NextLine, Reasons, events_of_line, map::Map, next_line},
+    import::{Counts, ImportOptions, Line, NextLine, Reasons, Skipped, events_of_line, map::Map, next_line},
     output::{self, Output, counted},
     place::Place,
 };
@@ -69,7 +69,8 @@ pub fn run(place: &Place, arguments: &arguments::ImportChat, output: &mut Output
                 NextLine::End => break,
                 NextLine::TooLong => report.broken_line(&file, line, "longer than 64 MiB; passed over".to_owned()),
                 NextLine::Line => match events_of_line(line, &buffer, &options) {
-                    Ok(Line::Skipped(_)) => report.skipped_lines += 1,
+                    Ok(Line::Skipped(Skipped::Blank)) => {}
+                    Ok(Line::Skipped(Skipped::NoMessages)) => report.skipped_lines += 1,
                     Err(error) => report.broken_line(&file, line, error.problem.to_string()),
                     Ok(Line::Run(run)) => {
                         report.runs += 1;

@@ -17,7 +17,7 @@ const TEXT_COLUMNS_MAX: usize = 60;
 
 /// Runs the command.
 pub fn run(place: &Place, arguments: &arguments::List, output: &mut Output) -> Result<Exit> {
-    let view = place.view()?.as_of(arguments.as_of.as_deref())?;
+    let view = place.view()?.at(arguments.as_of.as_deref())?;
     if arguments.spaces {
         return spaces(&view, output);
     }

@@ -65,6 +65,8 @@ pub enum Fate {
 
 /// Everything that a partition publishes.
 #[derive(Debug, Clone, PartialEq)]
+// Nearly every message is a change: boxing it would cost an allocation each to make the rare one smaller.
+#[allow(clippy::large_enum_variant)]
 pub enum Message {
     /// A summary or a change of a cascade, for `recant.changes`.
     Change(v1::Change),

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, ops::ControlFlow};
 
-use super::{Batch, Store, StoreError, Visit, WriteStore};
+use super::{Batch, Entry, Store, StoreError, Visit, WriteStore};
 use crate::tables::Table;
 
 type Rows = BTreeMap<(Table, Vec<u8>), Vec<u8>>;
@@ -66,7 +66,7 @@ impl Store for MemoryStore {
         Ok(())
     }
 
-    fn last(&self, table: Table, prefix: &[u8], at_most: &[u8]) -> Result<Option<(Vec<u8>, Vec<u8>)>, StoreError> {
+    fn last(&self, table: Table, prefix: &[u8], at_most: &[u8]) -> Result<Option<Entry>, StoreError> {
         let entry = self.rows.range(..=(table, at_most.to_vec())).next_back();
         Ok(entry
             .filter(|((at, key), _)| *at == table && key.starts_with(prefix))

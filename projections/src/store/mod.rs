@@ -35,6 +35,9 @@ pub enum StoreError {
     Io(String),
 }
 
+/// A key with its value.
+pub type Entry = (Vec<u8>, Vec<u8>);
+
 /// Visits an entry, and says whether to go on.
 pub type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
 
@@ -47,7 +50,7 @@ pub trait Store {
     fn scan(&self, table: Table, prefix: &[u8], from: &[u8], visit: &mut Visit<'_>) -> Result<(), StoreError>;
 
     /// The last entry whose key begins with `prefix` and is at most `at_most`.
-    fn last(&self, table: Table, prefix: &[u8], at_most: &[u8]) -> Result<Option<(Vec<u8>, Vec<u8>)>, StoreError>;
+    fn last(&self, table: Table, prefix: &[u8], at_most: &[u8]) -> Result<Option<Entry>, StoreError>;
 }
 
 /// Writes tables.

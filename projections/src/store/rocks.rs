@@ -12,7 +12,7 @@ use rocksdb::{
 };
 use tempfile::TempDir;
 
-use super::{Batch, Store, StoreError, Visit, WriteStore};
+use super::{Batch, Entry, Store, StoreError, Visit, WriteStore};
 use crate::tables::Table;
 
 /// Tables in RocksDB.
@@ -131,7 +131,7 @@ impl Store for RocksStore {
         Ok(())
     }
 
-    fn last(&self, table: Table, prefix: &[u8], at_most: &[u8]) -> Result<Option<(Vec<u8>, Vec<u8>)>, StoreError> {
+    fn last(&self, table: Table, prefix: &[u8], at_most: &[u8]) -> Result<Option<Entry>, StoreError> {
         let mode = IteratorMode::From(at_most, Direction::Reverse);
         match self.database.iterator_cf(self.family(table)?, mode).next() {
             None => Ok(None),
