@@ -50,6 +50,7 @@ impl Viewer {
     /// The state of a partition, of this moment: of one moment, whatever the writer does meanwhile.
     pub fn state(&self, partition: u32) -> Result<RocksStore, ViewError> {
         let directory = state_directory(&self.data, partition);
+        let mut failure = None;
         for _ in 0..OPEN_ATTEMPTS {
             let before = Footprint::of(&directory)?;
             let store = RocksStore::follow(&directory);
@@ -66,9 +67,11 @@ impl Viewer {
             if before.is_none() && !directory.join("CURRENT").exists() {
                 return Err(StoreError::Absent(directory.display().to_string()).into());
             }
+            failure = store.err();
             std::thread::sleep(OPEN_RETRY_AFTER);
         }
-        Err(StoreError::Io(format!("{} changes too fast to be read; try again", directory.display())).into())
+        let too_fast = || StoreError::Io(format!("{} changes too fast to be read; try again", directory.display()));
+        Err(failure.unwrap_or_else(too_fast).into())
     }
 
     /// The partition of a space.
