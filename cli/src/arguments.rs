@@ -85,7 +85,7 @@ pub enum Command {
 #[command(after_help = "Examples:\n  recant demo\n  recant demo --rehearse      tells it twice and compares the bytes")]
 pub struct Demo {
     /// Tell it twice, and check that both print the same bytes
-    #[arg(long)]
+    #[arg(long, conflicts_with = "keep")]
     pub rehearse: bool,
     /// Where to tell it; must not exist or be empty [default: a temporary directory, removed at the end]
     #[arg(long, value_name = "DIR")]
@@ -259,8 +259,8 @@ pub struct List {
     /// Retractions instead of nodes
     #[arg(long, conflicts_with = "spaces")]
     pub retractions: bool,
-    /// Spaces instead of nodes
-    #[arg(long)]
+    /// Spaces instead of nodes, as they are now
+    #[arg(long, conflicts_with = "as_of")]
     pub spaces: bool,
     #[command(flatten)]
     pub filter: FilterArguments,

@@ -148,6 +148,9 @@ fn could_not(code: &str, title: &str, error: &impl std::fmt::Display) -> Problem
 fn of_log(error: &LogError) -> Problem {
     match error {
         LogError::Absent(_) => could_not("no_log", "There is no log in this place", error),
+        LogError::NoPartition(_) => {
+            Problem::new(Exit::No, "not_found", "There is no such partition", error.to_string())
+        }
         LogError::Held { .. } => could_not("held", "Another process writes to the log", error),
         LogError::Format(_) => could_not("format", "The log is not one that this version can read", error),
         LogError::Damaged { .. } => could_not("damaged", "The log is damaged", error),

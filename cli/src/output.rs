@@ -5,16 +5,21 @@ use std::io::{self, Write};
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 
-/// Standard output.
+/// Where answers go: standard output.
 pub struct Output {
     json: bool,
-    stream: io::BufWriter<anstream::Stdout>,
+    stream: io::BufWriter<Box<dyn Write>>,
 }
 
 impl Output {
     /// In JSON, or for people.
     pub fn new(json: bool) -> Output {
-        Output { json, stream: io::BufWriter::new(anstream::stdout()) }
+        Output::to(json, Box::new(anstream::stdout()))
+    }
+
+    /// The same to another place, colours and all.
+    pub fn to(json: bool, stream: Box<dyn Write>) -> Output {
+        Output { json, stream: io::BufWriter::new(stream) }
     }
 
     /// Whether answers are JSON.

@@ -43,10 +43,14 @@ impl Place {
     /// By what the user typed and configured.
     pub fn of(common: &Common) -> Result<Place> {
         let config = Config::read(common)?;
-        Ok(Place {
-            data: common.data.clone().or(config.data).unwrap_or_else(|| PathBuf::from("recant-data")),
-            space: common.space.clone().or(config.space).unwrap_or_else(|| "default".to_owned()),
-        })
+        let data = common.data.clone().or(config.data).unwrap_or_else(|| PathBuf::from("recant-data"));
+        let space = common.space.clone().or(config.space).unwrap_or_else(|| "default".to_owned());
+        // More often a variable that is not set than the wish to write here and now.
+        if data.as_os_str().is_empty() || space.is_empty() {
+            let which = if space.is_empty() { "space" } else { "data" };
+            return Err(Problem::wrong(format!("--{which} is empty; give it a value, or leave it out")).into());
+        }
+        Ok(Place { data, space })
     }
 
     /// Opens it to write; creates it if it is not there.
@@ -95,7 +99,7 @@ impl Config {
             Ok(text) => toml::from_str(&text)
                 .map_err(|error| Problem::wrong(format!("{}: {}", path.display(), error.message())).into()),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && !must_exist => Ok(Config::default()),
-            Err(error) => Err(Problem::file(&path, &error).into()),
+            Err(error) => Err(Problem { exit: Exit::Wrong, ..Problem::file(&path, &error) }.into()),
         }
     }
 }

@@ -158,6 +158,9 @@ impl Standalone {
     }
 }
 
+/// 0000-01-01T00:00:00Z, the first time that RFC 3339 can write, in milliseconds since 1970.
+const FIRST_TIME_MS: i64 = -62_167_219_200_000;
+
 /// The first record of a partition. Its id names the partition, and its bytes follow from the log's name.
 fn log_created(new: &NewLog, partition: u32) -> NewRecord {
     let created = LogCreated {
@@ -181,6 +184,6 @@ fn log_created(new: &NewLog, partition: u32) -> NewRecord {
         headers: vec![(names::CONTENT_TYPE.to_owned(), names::PROTOBUF.into())],
         value: wire::to_protobuf(&event),
         // A log that is filled from historical data begins before all of it.
-        append_time_ms: new.log_time_occurred.then_some(i64::MIN),
+        append_time_ms: new.log_time_occurred.then_some(FIRST_TIME_MS),
     }
 }

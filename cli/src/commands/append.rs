@@ -64,7 +64,12 @@ pub fn open(path: &Path) -> Result<Box<dyn BufRead>> {
     if path == Path::new("-") {
         return Ok(Box::new(io::stdin().lock()));
     }
-    let file = File::open(path).map_err(|error| Problem { exit: Exit::Wrong, ..Problem::file(path, &error) })?;
+    let wrong = |error: io::Error| Problem { exit: Exit::Wrong, ..Problem::file(path, &error) };
+    let file = File::open(path).map_err(wrong)?;
+    // A directory opens, and fails only when it is read.
+    if file.metadata().map_err(wrong)?.is_dir() {
+        return Err(wrong(io::ErrorKind::IsADirectory.into()).into());
+    }
     Ok(Box::new(BufReader::new(file)))
 }
 

@@ -38,7 +38,7 @@ pub fn run(place: &Place, arguments: &arguments::List, output: &mut Output) -> R
         run: chosen.run.clone(),
         subject: chosen.subject.clone(),
     };
-    let request = PageRequest { after: arguments.cursor.clone(), items_max: arguments.limit };
+    let request = PageRequest { after: arguments.cursor.clone(), items_max: arguments.limit.max(1) };
     let page = query::list(&view.store, &view.space, view.moment.clone(), &filter, &request)?;
     show(&page, output, show_node, "node")
 }

@@ -28,7 +28,7 @@ use recant_proto::id::Kind;
 pub fn run(arguments: Arguments, output: &mut Output) -> Result<Exit> {
     let place = Place::of(&arguments.common)?;
     match arguments.command {
-        Command::Demo(demo) => demo::run(&demo, output),
+        Command::Demo(demo) => demo::run(&place, &demo, output),
         Command::Append(append) => append::run(&place, &append, output),
         Command::Import(Import::Chat(import)) => import_chat::run(&place, &import, output),
         Command::Retract(retract) => retract::retract(&place, &retract, output),

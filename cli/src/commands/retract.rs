@@ -1,7 +1,7 @@
 //! `recant retract` and `recant reinstate`, and what they would do.
 
 use anyhow::Result;
-use recant_processor::standalone::NewEvent;
+use recant_processor::standalone::{NewEvent, Standalone};
 use recant_projections::fold::{self, Fate, Message, publish::count_sources};
 use recant_proto::{
     position::ChangeId,
@@ -56,12 +56,21 @@ struct Action {
 
 /// `recant retract`.
 pub fn retract(place: &Place, arguments: &arguments::Retract, output: &mut Output) -> Result<Exit> {
-    let id = arguments.id.clone().unwrap_or_else(new_id);
+    decide(place, &retracted(&place.space, arguments)?, &arguments.decision, output)
+}
+
+/// `recant reinstate`.
+pub fn reinstate(place: &Place, arguments: &arguments::Reinstate, output: &mut Output) -> Result<Exit> {
+    decide(place, &reinstated(&place.space, arguments), &arguments.decision, output)
+}
+
+/// The event that retracts what the arguments name.
+pub(super) fn retracted(space: &str, arguments: &arguments::Retract) -> Result<Event> {
     let targets = targets(arguments);
     if targets.is_empty() {
         return Err(Problem::wrong("name what to retract: --source, --node, --justification or --agent").into());
     }
-    let sources = count_sources(&targets);
+    let id = arguments.id.clone().unwrap_or_else(new_id);
     let retracted = Retracted {
         retraction: id.clone(),
         targets,
@@ -70,18 +79,18 @@ pub fn retract(place: &Place, arguments: &arguments::Retract, output: &mut Outpu
         replaces: arguments.replaces.clone(),
         only_if_position: arguments.decision.only_if_position.clone().unwrap_or_default(),
     };
-    decide(place, id, Body::Retracted(retracted), Some(sources), &arguments.decision, output)
+    Ok(Event { id, space: space.to_owned(), body: Some(Body::Retracted(retracted)), ..Event::default() })
 }
 
-/// `recant reinstate`.
-pub fn reinstate(place: &Place, arguments: &arguments::Reinstate, output: &mut Output) -> Result<Exit> {
+/// The event that reinstates the retraction that the arguments name.
+pub(super) fn reinstated(space: &str, arguments: &arguments::Reinstate) -> Event {
     let reinstated = Reinstated {
         retraction: arguments.retraction.clone(),
         reason: arguments.reason.clone().unwrap_or_default(),
         by: arguments.by.clone().unwrap_or_default(),
         only_if_position: arguments.decision.only_if_position.clone().unwrap_or_default(),
     };
-    decide(place, arguments.retraction.clone(), Body::Reinstated(reinstated), None, &arguments.decision, output)
+    Event { id: new_id(), space: space.to_owned(), body: Some(Body::Reinstated(reinstated)), ..Event::default() }
 }
 
 fn new_id() -> String {
@@ -104,42 +113,46 @@ fn targets(arguments: &arguments::Retract) -> Vec<Target> {
     all.map(|what| Target { what: Some(what), window: window.clone() }).collect()
 }
 
-fn decide(
-    place: &Place,
-    retraction: String,
-    body: Body,
-    sources: Option<u32>,
-    decision: &Decision,
-    output: &mut Output,
-) -> Result<Exit> {
-    let event_id = if matches!(body, Body::Retracted(_)) { retraction.clone() } else { new_id() };
-    let event = Event { id: event_id, space: place.space.clone(), body: Some(body), ..Event::default() };
-    validate::check(&event, wire::to_protobuf(&event).len(), &validate::DEFAULT_LIMITS)
+fn decide(place: &Place, event: &Event, decision: &Decision, output: &mut Output) -> Result<Exit> {
+    validate::check(event, wire::to_protobuf(event).len(), &validate::DEFAULT_LIMITS)
         .map_err(|violation| Problem::refused(Exit::Wrong, &violation))?;
-    let (position, records, preview_sources) =
-        if decision.preview { preview(place, &event)? } else { commit(place, &event)? };
-    let sources = sources.unwrap_or(preview_sources);
-    let outcome = Outcome::of(retraction, position, decision, sources, &records);
-    if output.is_json() {
-        output.document(&outcome)?;
-    } else {
-        outcome.show(&event, &records, decision, output)?;
-    }
+    let decided = if decision.preview { preview(place, event)? } else { commit(&mut place.open()?, event)? };
+    tell(event, &decided, decision, output)?;
     Ok(Exit::Done)
 }
 
-type Decided = (String, Vec<Change>, u32);
+/// What a retraction or reinstatement comes to.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Decided {
+    /// Of the commit, or of the state that a preview was made on.
+    pub position: String,
+    /// The records of the cascade, its summary first; none if nothing changes.
+    pub records: Vec<Change>,
+    /// How many sources the targets name.
+    pub sources: u32,
+}
 
-fn preview(place: &Place, event: &Event) -> Result<Decided> {
+/// Tells what was decided.
+pub(super) fn tell(event: &Event, decided: &Decided, decision: &Decision, output: &mut Output) -> Result<()> {
+    let outcome = Outcome::of(event, decided, decision);
+    if output.is_json() {
+        output.document(&outcome)?;
+        return Ok(());
+    }
+    outcome.show(event, &decided.records, decision, output)
+}
+
+/// What an event would do.
+pub(super) fn preview(place: &Place, event: &Event) -> Result<Decided> {
     let view = place.view()?;
     let row = recant_projections::tables::partition::get(&view.store)?.unwrap_or_default();
     let space = view.load_space()?.unwrap_or_else(|| fold::space::Space::empty(&place.space, u32::MAX));
     let preview = fold::preview(&view.store, &row, &space, event)?;
-    Ok((preview.position.to_string(), preview.records, preview.sources))
+    Ok(Decided { position: preview.position.to_string(), records: preview.records, sources: preview.sources })
 }
 
-fn commit(place: &Place, event: &Event) -> Result<Decided> {
-    let mut standalone = place.open()?;
+/// Appends an event, and gives what it did.
+pub(super) fn commit(standalone: &mut Standalone, event: &Event) -> Result<Decided> {
     let position = standalone.append(vec![NewEvent::of(event)])?.first().copied();
     let mut folded_event = None;
     standalone.process(&mut |at, folded| {
@@ -167,8 +180,11 @@ fn commit(place: &Place, event: &Event) -> Result<Decided> {
             Message::Rejection(_) => None,
         })
         .collect();
-    let sources = records.first().and_then(|record| record.summary.as_ref()).and_then(|summary| summary.sources);
-    Ok((position.to_string(), records, sources.unwrap_or_default()))
+    let sources = match &event.body {
+        Some(Body::Retracted(retracted)) => count_sources(&retracted.targets),
+        _ => records.first().and_then(|record| record.summary?.sources).unwrap_or_default(),
+    };
+    Ok(Decided { position: position.to_string(), records, sources })
 }
 
 /// A change in JSON, with the cursor from which a consumer goes on.
@@ -181,7 +197,8 @@ pub fn change_json(change: &Change) -> Value {
 }
 
 impl Outcome {
-    fn of(retraction: String, position: String, decision: &Decision, sources: u32, records: &[Change]) -> Outcome {
+    fn of(event: &Event, decided: &Decided, decision: &Decision) -> Outcome {
+        let records = &decided.records;
         let changes = records.get(1..).unwrap_or_default();
         let by_kind = records.first().and_then(|record| record.summary?.by_kind).unwrap_or_default();
         let actions = changes.iter().filter_map(|change| {
@@ -195,12 +212,16 @@ impl Outcome {
                 to: change.to.clone(),
             })
         });
+        let retraction = match &event.body {
+            Some(Body::Reinstated(reinstated)) => &reinstated.retraction,
+            _ => &event.id,
+        };
         Outcome {
-            retraction,
-            position,
+            retraction: retraction.clone(),
+            position: decided.position.clone(),
             preview: decision.preview,
             changed: changes.len() as u32,
-            sources,
+            sources: decided.sources,
             by_kind: Kinds::of(&by_kind),
             actions: actions.collect(),
             changes: changes.iter().take(decision.limit).map(change_json).collect(),
@@ -229,7 +250,8 @@ impl Outcome {
         for change in records.iter().skip(1).take(decision.limit) {
             output.line(format!("  {}", change_line(change)))?;
         }
-        if self.truncated {
+        // Whoever asks for none has the counts.
+        if self.truncated && decision.limit > 0 {
             output.line(format!("  and {} more; --limit shows them", self.changed as usize - decision.limit))?;
         }
         if self.preview {

@@ -16,8 +16,18 @@ const TEXT_COLUMNS_MAX: usize = 70;
 /// A tree is drawn so deep; what is deeper is named, and can be asked for.
 const DEPTH_MAX: usize = 24;
 
-/// Draws it.
+/// Draws it, with what rests on the node, the retractions that stand over it, and its history.
 pub fn show(explanation: &Explanation, output: &mut Output) -> Result<()> {
+    show_reasons(explanation, output)?;
+    show_dependents(explanation, output)?;
+    show_retractions(explanation, output)?;
+    show_history(explanation, output)?;
+    output.line(styled(DIM, format!("as of {}", explanation.position)))?;
+    Ok(())
+}
+
+/// Draws the tree of reasons alone.
+pub fn show_reasons(explanation: &Explanation, output: &mut Output) -> Result<()> {
     let nodes: HashMap<&str, &ExplainedNode> =
         explanation.nodes.iter().map(|node| (node.node.id.as_str(), node)).collect();
     let mut drawing = Drawing { nodes, shown: HashSet::new(), output };
@@ -25,10 +35,6 @@ pub fn show(explanation: &Explanation, output: &mut Output) -> Result<()> {
     if explanation.truncated {
         output.line("… there is more below; --limit shows it")?;
     }
-    show_dependents(explanation, output)?;
-    show_retractions(explanation, output)?;
-    show_history(explanation, output)?;
-    output.line(styled(DIM, format!("as of {}", explanation.position)))?;
     Ok(())
 }
 

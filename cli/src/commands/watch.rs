@@ -13,6 +13,7 @@ use std::{
 use anyhow::Result;
 use prost::Message;
 use recant_eventlog::{ReadLimit, ReadLog, Topic, embedded::Follower};
+use recant_processor::viewer::Viewer;
 use recant_proto::{
     position::{ChangeId, Position},
     time,
@@ -25,7 +26,7 @@ use crate::{
     escape,
     failure::{Exit, Problem},
     output::{BOLD, DIM, Output, counted, styled},
-    place::{Place, View},
+    place::Place,
 };
 
 const READ: ReadLimit = ReadLimit { records_max: 1000, bytes_max: 8 << 20 };
@@ -36,10 +37,10 @@ const PAUSE_MAX: Duration = Duration::from_millis(200);
 
 /// Runs the command.
 pub fn run(place: &Place, arguments: &arguments::Watch, output: &mut Output) -> Result<Exit> {
-    let view = place.view()?;
-    let log = view.viewer.log();
-    let partition = view.moment.position.partition;
-    let mut next = start(&view, arguments)?;
+    // The stream is in the log alone; the state may be large, and is left closed.
+    let viewer = Viewer::open(&place.data)?;
+    let (log, partition) = (viewer.log(), viewer.partition_of(&place.space));
+    let mut next = start(log, partition, arguments)?;
     let mut pause = PAUSE_MIN;
     loop {
         let records = log.read(Topic::Changes, partition, next, READ)?;
@@ -57,7 +58,7 @@ pub fn run(place: &Place, arguments: &arguments::Watch, output: &mut Output) -> 
         let mut seen = None;
         for record in &records {
             let change = Change::decode(record.value.as_slice())?;
-            if change.space == view.space && lets_through(&arguments.filter, &change) {
+            if change.space == place.space && lets_through(&arguments.filter, &change) {
                 show(&change, output)?;
             }
             seen = Some(change.id);
@@ -70,13 +71,11 @@ pub fn run(place: &Place, arguments: &arguments::Watch, output: &mut Output) -> 
 }
 
 /// The offset in the changes topic at which to begin.
-fn start(view: &View, arguments: &arguments::Watch) -> Result<u64> {
-    let log = view.viewer.log();
-    let partition = view.moment.position.partition;
+fn start(log: &Follower, partition: u32, arguments: &arguments::Watch) -> Result<u64> {
     let bounds = log.bounds(Topic::Changes, partition)?;
     if let Some(path) = &arguments.cursor_file {
         return match read_cursor(path)? {
-            Some(cursor) => after_cursor(view, &cursor),
+            Some(cursor) => after_cursor(log, partition, &cursor),
             None => Ok(bounds.earliest),
         };
     }
@@ -90,18 +89,16 @@ fn start(view: &View, arguments: &arguments::Watch) -> Result<u64> {
         Some("earliest") => Ok(bounds.earliest),
         Some(text) => match time::parse("--from", text) {
             Ok(instant) => at_time(log, partition, instant.to_log_ms()),
-            Err(_) => after_cursor(view, text),
+            Err(_) => after_cursor(log, partition, text),
         },
     }
 }
 
-fn after_cursor(view: &View, text: &str) -> Result<u64> {
-    let log = view.viewer.log();
+fn after_cursor(log: &Follower, partition: u32, text: &str) -> Result<u64> {
     let seen = ChangeId::from_cursor(text.trim()).map_err(|error| {
         let detail = format!("{error}; give earliest, latest, a cursor, or a time with an offset");
         Problem::new(Exit::Wrong, "bad_cursor", "The cursor cannot be read", detail)
     })?;
-    let partition = view.moment.position.partition;
     if seen.incarnation != log.incarnation() || seen.position.partition != partition {
         let detail =
             "the cursor is of another log or partition. List what there is (recant list), then watch from its cursor";

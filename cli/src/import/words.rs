@@ -6,7 +6,8 @@
 //!   `a@b.com`, `bill-2023.txt`, `2023-12-05`, `09:30`, `1,000.00`, `l'ami`. So `a@b` does not stand in `a@b.com`, nor
 //!   100 in `1000`, `100.5`, `100-200` or `R100`. A `/` holds together paths, addresses and numbers (`24/7`), not `and/or`.
 //! - Punctuation at the ends is no part of a word: quotes, brackets, the full stop of a sentence, currency signs, `%`,
-//!   Markdown's marks, and the `'s` of a possessive. A sign before digits is: `-5`.
+//!   Markdown's marks, and the `'s` of a possessive. A sign before digits is: `-5`. An underscore at the end is if a value
+//!   has it, `External_`; in a text it may be Markdown's.
 //! - An address of the web is one word with its path and query, without `http(s)://` and a last slash.
 //! - In scripts that do not part words (Han, Hiragana, Thai, Lao, Khmer, Burmese) each character is a word; a value of a
 //!   single such character has to stand alone. Katakana runs are words. Hangul runs are words, also without a particle.
@@ -166,8 +167,23 @@ impl<'a> Scanner<'a> {
             self.advance(length);
             return;
         }
+        let is_emphasised = self.previous() == Some('_');
         self.meaning(raw, rooted);
+        if !is_emphasised {
+            self.read_underscores(end);
+        }
         self.advance(end - start);
+    }
+
+    /// `External_` is called so, and is not `External`; but in a text the mark may be Markdown's: `_by Ann Smith_`.
+    fn read_underscores(&mut self, end: usize) {
+        let underscores = run_length(&self.text[end..], 0, |c| c == '_');
+        if let Some(word) = self.words.last_mut().filter(|_| underscores > 0)
+            && word.readings.iter().all(|reading| reading.starts_with('w'))
+        {
+            let with_them = word.readings.first().map(|reading| reading.clone() + &"_".repeat(underscores));
+            word.readings.splice(0..0, with_them);
+        }
     }
 
     fn advance(&mut self, length: usize) {
@@ -183,7 +199,7 @@ impl<'a> Scanner<'a> {
     }
 
     fn meaning(&mut self, chunk: &'a str, rooted: bool) {
-        let chunk = chunk.strip_suffix("'s").unwrap_or(chunk);
+        let chunk = ["''s", "'s"].iter().find_map(|possessive| chunk.strip_suffix(possessive)).unwrap_or(chunk);
         let readings = numeric_readings(chunk);
         if !readings.is_empty() {
             return self.push(chunk, false, readings);
@@ -424,6 +440,7 @@ mod tests {
             ("mailto:a@b.com", vec!["mailto", "a@b.com"]),
             ("$34,500 or 12% of €1.000,00", vec!["34,500", "or", "12", "of", "1.000,00"]),
             ("Emma's and Grandma\u{2019}s", vec!["emma", "and", "grandma"]),
+            ("'at Grandma''s house'", vec!["at", "grandma", "house"]),
             ("I''m at O'Brien's", vec!["i''m", "at", "o'brien"]),
             ("and/or 24/7 docs/a.txt /etc/passwd", vec!["and", "or", "24/7", "docs/a.txt", "etc/passwd"]),
             ("C++ and C# and A+", vec!["c++", "and", "c#", "and", "a+"]),

@@ -7,8 +7,9 @@
 //! | `meta` | `log` | incarnation, 16 bytes, number of partitions, u32 |
 //! | `meta` | `partition`, u32 | for events, changes and rejected each: earliest offset, u64, end, u64, last append time, i64; then epoch, u64, committed offset, u64, metadata to the end |
 //!
-//! Numbers are big endian, so that keys sort as offsets do. A batch writes its records and the state of their partitions
-//! together: what lies below an end is there, without gaps. A database without `format` is one whose creation was
+//! Numbers are big endian, so that keys sort as offsets do. A batch writes its records piece by piece, and with the last
+//! piece the state of their partitions: what lies below an end is there, without gaps. What lies at an end or above it is of
+//! a batch that was interrupted; it is not seen, and is written over. A database without `format` is one whose creation was
 //! interrupted.
 
 use std::ops::Range;
@@ -42,9 +43,17 @@ pub(super) struct Tables {
     db: DB,
 }
 
-/// What becomes durable together.
+/// A batch is written in pieces of about so many bytes. RocksDB reads each back whole, and whoever follows pays for that in
+/// memory; a cascade can have hundreds of MiB.
+const PIECE_BYTES: usize = 4 << 20;
+
+/// What becomes durable, and is seen, together.
 #[derive(Default)]
-pub(super) struct Batch(WriteBatch);
+pub(super) struct Batch {
+    /// Pieces that are full, of records alone.
+    full: Vec<WriteBatch>,
+    last: WriteBatch,
+}
 
 impl Tables {
     /// Opens the database to write, making what is missing of it; a log that is already there is an error.
@@ -179,17 +188,18 @@ impl Tables {
 
     pub(super) fn put_header(&self, batch: &mut Batch, header: Header) -> Result<(), LogError> {
         let meta = self.family(META)?;
-        batch.0.put_cf(meta, FORMAT_KEY, FORMAT.to_be_bytes());
+        batch.last.put_cf(meta, FORMAT_KEY, FORMAT.to_be_bytes());
         let value = [&header.incarnation.0[..], &header.partitions.to_be_bytes()].concat();
-        batch.0.put_cf(meta, LOG_KEY, value);
+        batch.last.put_cf(meta, LOG_KEY, value);
         Ok(())
     }
 
     pub(super) fn put_state(&self, batch: &mut Batch, partition: u32, state: &PartitionState) -> Result<(), LogError> {
-        batch.0.put_cf(self.family(META)?, partition_key(partition), encode_state(state));
+        batch.last.put_cf(self.family(META)?, partition_key(partition), encode_state(state));
         Ok(())
     }
 
+    /// Before the states of a batch are put, since a record that makes its piece full begins another.
     pub(super) fn put_record(
         &self,
         batch: &mut Batch,
@@ -197,15 +207,22 @@ impl Tables {
         at: Position,
         record: &[u8],
     ) -> Result<(), LogError> {
-        batch.0.put_cf(self.family(name(topic))?, record_key(at.partition, at.offset), record);
+        if batch.last.size_in_bytes() >= PIECE_BYTES {
+            batch.full.push(std::mem::take(&mut batch.last));
+        }
+        batch.last.put_cf(self.family(name(topic))?, record_key(at.partition, at.offset), record);
         Ok(())
     }
 
     /// Writes a batch, and returns when it is on disk. Readers of this process see it only then.
     pub(super) fn write(&self, batch: Batch) -> Result<(), LogError> {
+        for piece in batch.full {
+            self.db.write(piece).map_err(io)?;
+        }
+        // Syncs all that was written before it, too.
         let mut options = WriteOptions::default();
         options.set_sync(true);
-        self.db.write_opt(batch.0, &options).map_err(io)
+        self.db.write_opt(batch.last, &options).map_err(io)
     }
 
     fn meta(&self, key: &[u8]) -> Result<Option<Vec<u8>>, LogError> {
@@ -378,7 +395,7 @@ mod tests {
         {
             let mut tables = Tables::create(dir.path(), 1 << 20).unwrap();
             let mut batch = Batch::default();
-            batch.0.put_cf(tables.family(META).unwrap(), FORMAT_KEY, 2_u32.to_be_bytes());
+            batch.last.put_cf(tables.family(META).unwrap(), FORMAT_KEY, 2_u32.to_be_bytes());
             tables.write(batch).unwrap();
             drop(tables);
             let refused = Tables::open(dir.path(), 1 << 20).map(|_| ()).unwrap_err().to_string();

@@ -251,6 +251,8 @@ impl RetractionView {
         let (began, lifted) = (then(&row.began), then(&row.lifted));
         let position = |at: &retractions::Moment| Position { offset: at.offset, ..moment.position }.to_string();
         let lifted_text = |text: &str| if lifted.is_some() { text.to_owned() } else { String::new() };
+        // Lifted in advance, and not arrived at the moment: what it says was not known.
+        let said = if began.is_some() { row.clone() } else { retractions::Row::default() };
         RetractionView {
             id: row.id.clone(),
             state: match (&began, &lifted) {
@@ -258,10 +260,10 @@ impl RetractionView {
                 (Some(_), Some(_)) => "lifted",
                 (None, Some(_)) => "lifted_in_advance",
             },
-            targets: row.targets.clone(),
-            reason: row.reason.clone(),
-            by: row.by.clone(),
-            replaces: row.replaces.clone(),
+            targets: said.targets,
+            reason: said.reason,
+            by: said.by,
+            replaces: said.replaces,
             position: began.as_ref().map(position),
             recorded_at: began.as_ref().map(|at| time::format_log_ms(at.log_time_ms)),
             lifted_position: lifted.as_ref().map(position),

@@ -12,7 +12,7 @@ use crate::tables::Table;
 #[non_exhaustive]
 pub enum StoreError {
     /// There is no state in this place.
-    #[error("{0} holds no state yet")]
+    #[error("{0} holds no state yet; the next command that writes makes it")]
     Absent(String),
     /// Another process writes to it.
     #[error("{0} is being written by another process")]

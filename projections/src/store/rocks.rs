@@ -96,7 +96,11 @@ fn families() -> Vec<ColumnFamilyDescriptor> {
 
 fn open_error(directory: &Path, error: &rocksdb::Error) -> StoreError {
     let text = error.to_string();
-    if text.contains("lock") || text.contains("LOCK") {
+    if text.contains("Column family not found") {
+        // The tables are made one by one, and rows come after all of them: this one's making was interrupted, or is not
+        // at its end.
+        StoreError::Absent(directory.display().to_string())
+    } else if text.contains("lock") || text.contains("LOCK") {
         StoreError::Held(directory.display().to_string())
     } else if error.kind() == rocksdb::ErrorKind::Corruption {
         StoreError::Format(format!(
