@@ -24,6 +24,29 @@ pub fn clipped(text: &str, columns_max: usize) -> String {
     safe
 }
 
+/// JSON that says the same, safe to show: what could act on a terminal is written as JSON's own escapes.
+pub fn json(text: String) -> String {
+    // Of the controls of ASCII, JSON leaves U+007F as it is, and is itself laid out with line feeds.
+    let acts = |character: char| {
+        (character.is_control() && !matches!(character, '\u{0}'..'\u{20}')) || is_invisible_order(character)
+    };
+    if !text.contains(acts) {
+        return text;
+    }
+    let mut safe = String::with_capacity(text.len() + 64);
+    for character in text.chars() {
+        // Outside of strings JSON has nothing of the kind.
+        if acts(character) {
+            for unit in character.encode_utf16(&mut [0; 2]) {
+                safe.push_str(&format!("\\u{unit:04x}"));
+            }
+        } else {
+            safe.push(character);
+        }
+    }
+    safe
+}
+
 fn escape(text: &str, keep_line_feeds: bool) -> String {
     let mut safe = String::with_capacity(text.len());
     for character in text.chars() {
@@ -58,6 +81,15 @@ mod tests {
         assert_eq!(line("a\u{1b}[31mb\u{202e}c\nd"), "a\\u{1b}[31mb\\u{202e}c\\nd");
         assert_eq!(block("a\nb\u{9b}"), "a\nb\\u{9b}");
         assert_eq!(line("日本語 🙂 é"), "日本語 🙂 é");
+    }
+
+    #[test]
+    fn json_says_the_same_and_does_nothing_else() {
+        let text = "a\u{1b}b\u{9b}c\u{202e}d\u{7f}e\u{e0041}f\n\"é🙂";
+        let safe = json(serde_json::json!({ "text": text }).to_string());
+        assert_eq!(safe, r#"{"text":"a\u001bb\u009bc\u202ed\u007fe\udb40\udc41f\n\"é🙂"}"#);
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&safe).unwrap()["text"], text);
+        assert_eq!(json("{\n  \"a\": 1\n}".to_owned()), "{\n  \"a\": 1\n}");
     }
 
     #[test]

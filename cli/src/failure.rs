@@ -107,14 +107,18 @@ pub fn usage(error: &clap::Error) -> ExitCode {
 /// Says what went wrong, on standard error.
 pub fn report(error: &anyhow::Error, json: bool) -> ExitCode {
     let problem = problem_of(error);
-    let mut stderr = anstream::stderr().lock();
     // Nobody to tell if that fails.
     let _ = if json {
-        writeln!(stderr, "{}", serde_json::to_string(&problem).unwrap_or_default())
+        writeln!(std::io::stderr(), "{}", crate::escape::json(serde_json::to_string(&problem).unwrap_or_default()))
     } else {
         let red = anstyle::AnsiColor::Red.on_default().bold();
         let place = problem.line.map(|line| format!("line {line}: ")).unwrap_or_default();
-        writeln!(stderr, "{red}error{red:#}[{}]: {place}{}", problem.code, crate::escape::block(&problem.detail))
+        writeln!(
+            anstream::stderr(),
+            "{red}error{red:#}[{}]: {place}{}",
+            problem.code,
+            crate::escape::block(&problem.detail)
+        )
     };
     ExitCode::from(problem.exit as u8)
 }

@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 
+use crate::escape;
+
 /// Where answers go: standard output.
 pub struct Output {
     json: bool,
@@ -14,7 +16,9 @@ pub struct Output {
 impl Output {
     /// In JSON, or for people.
     pub fn new(json: bool) -> Output {
-        Output::to(json, Box::new(anstream::stdout()))
+        // What takes colours out also takes out what is no colour, such as U+007F; JSON goes as it is.
+        let stream: Box<dyn Write> = if json { Box::new(io::stdout()) } else { Box::new(anstream::stdout()) };
+        Output::to(json, stream)
     }
 
     /// The same to another place, colours and all.
@@ -29,14 +33,14 @@ impl Output {
 
     /// One JSON document.
     pub fn document<T: Serialize>(&mut self, value: &T) -> io::Result<()> {
-        let text = serde_json::to_string_pretty(value)?;
+        let text = escape::json(serde_json::to_string_pretty(value)?);
         writeln!(self.stream, "{text}")?;
         self.stream.flush()
     }
 
     /// One line of JSON lines.
     pub fn json_line<T: Serialize>(&mut self, value: &T) -> io::Result<()> {
-        let text = serde_json::to_string(value)?;
+        let text = escape::json(serde_json::to_string(value)?);
         writeln!(self.stream, "{text}")
     }
 

@@ -81,7 +81,11 @@ impl Standalone {
     /// Opens the log in a data directory, or creates it.
     pub fn open_or_create(data: &Path, new: &NewLog, clock: Arc<dyn Clock>) -> Result<Standalone, DriveError> {
         match Self::open(data, clock.clone()) {
-            Err(DriveError::Log(LogError::Absent(_))) => Self::create(data, new, clock),
+            Err(DriveError::Log(LogError::Absent(_))) => match Self::create(data, new, clock.clone()) {
+                // Another process was quicker.
+                Err(DriveError::Log(LogError::Format(_))) => Self::open(data, clock),
+                created => created,
+            },
             other => other,
         }
     }

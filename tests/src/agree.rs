@@ -9,22 +9,21 @@
 //! when records are dropped from it.
 
 mod chance;
+mod differs;
 mod disks;
 mod expected;
+mod figures;
 mod past;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use recant_projections::{
-    fold::{Fate, FoldError, Folded, Input, Message, Partition, Preview, PreviewError, Settle, preview, space::Space},
+    audit,
+    fold::{Fate, Folded, Input, Message, Partition, Preview, PreviewError, Settle, preview, space::Space},
     history,
     justification::{graph::Graph, graph::Node, invariants},
-    query::PageError,
-    store::{Store, StoreError, WriteStore},
-    tables::{
-        Table,
-        ids::{self, Namespace},
-    },
+    store::{Store, WriteStore},
+    tables::ids::{self, Namespace},
 };
 use recant_proto::{
     id::CONTROL_SPACE,
@@ -37,59 +36,15 @@ use crate::{
     oracle::{self, Oracle, Outcome, Standing},
 };
 use chance::{Chance, Purpose};
+pub use differs::Disagreement;
+use differs::{Differs, rows, same, same_messages, same_rows};
 pub use disks::{Disk, MemoryDisk, RocksDisk, SharedMemory};
+pub use figures::Figures;
+use figures::has_ring;
 use past::Snapshot;
 
 /// The log of every run, as `generate::records` names it.
 pub const INCARNATION: Incarnation = Incarnation(0x0011_2233_4455_6677_8899_aabb_ccdd_eeff_u128.to_be_bytes());
-
-/// Something that engine and oracle see differently, or that does not hold.
-#[derive(Debug, thiserror::Error)]
-#[error("at offset {offset}, {what}:\n  expected {expected}\n  found    {found}")]
-pub struct Disagreement {
-    /// The record after which it shows.
-    pub offset: u64,
-    /// What differs.
-    pub what: &'static str,
-    /// What the oracle, or the promise, says.
-    pub expected: String,
-    /// What the engine says.
-    pub found: String,
-}
-
-/// A disagreement before its place is known.
-#[derive(Debug)]
-struct Differs {
-    what: &'static str,
-    expected: String,
-    found: String,
-}
-
-impl From<StoreError> for Differs {
-    fn from(error: StoreError) -> Self {
-        Differs { what: "the store", expected: "no error".to_owned(), found: error.to_string() }
-    }
-}
-
-impl From<FoldError> for Differs {
-    fn from(error: FoldError) -> Self {
-        Differs { what: "the fold", expected: "no error".to_owned(), found: error.to_string() }
-    }
-}
-
-impl From<PageError> for Differs {
-    fn from(error: PageError) -> Self {
-        Differs { what: "a question", expected: "no error".to_owned(), found: error.to_string() }
-    }
-}
-
-/// Asserts that the engine found what is expected.
-fn same<T: PartialEq + std::fmt::Debug>(what: &'static str, expected: T, found: T) -> Result<(), Differs> {
-    if expected == found {
-        return Ok(());
-    }
-    Err(Differs { what, expected: format!("{expected:?}"), found: format!("{found:?}") })
-}
 
 /// How a run is made.
 #[derive(Debug, Clone, Copy)]
@@ -102,52 +57,6 @@ pub struct Settings {
     pub asks: bool,
     /// Of so many records about one is preceded by reopening the batched partition.
     pub reopen_one_in: u64,
-}
-
-/// What runs have done.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Figures {
-    /// Sequences of records.
-    pub graphs: u64,
-    /// Of those: with a justification that rests on what it justifies, by way of others or directly.
-    pub graphs_with_ring: u64,
-    /// Records, accepted or not.
-    pub operations: u64,
-    /// Published changes of status.
-    pub changes: u64,
-    /// Previews that were compared with the commit.
-    pub previews: u64,
-    /// Times that a partition was reopened over its store.
-    pub reopened: u64,
-    /// Times that an open batch was abandoned.
-    pub abandoned: u64,
-    /// Standings compared with the oracle's at an earlier offset.
-    pub past_standings: u64,
-    /// Nodes that lost their support for a moment, and came back.
-    pub restored: u64,
-    /// Nodes that switched to another support.
-    pub switched: u64,
-}
-
-impl Figures {
-    /// Adds those of another run.
-    pub fn add(&mut self, other: &Figures) {
-        let pairs = [
-            (&mut self.graphs, other.graphs),
-            (&mut self.graphs_with_ring, other.graphs_with_ring),
-            (&mut self.operations, other.operations),
-            (&mut self.changes, other.changes),
-            (&mut self.previews, other.previews),
-            (&mut self.reopened, other.reopened),
-            (&mut self.abandoned, other.abandoned),
-            (&mut self.past_standings, other.past_standings),
-            (&mut self.restored, other.restored),
-            (&mut self.switched, other.switched),
-        ];
-        for (sum, more) in pairs {
-            *sum += more;
-        }
-    }
 }
 
 /// Folds the records through engine and oracle, and compares.
@@ -298,11 +207,12 @@ impl<'a, D: Disk> Run<'a, D> {
         let position = Position { partition: PARTITION, offset: record.offset };
         if let Fate::Rejected(violation) = &folded.fate {
             let rejection = expected::rejection(record, position, self.log_time_ms, violation);
-            return same("rejection", vec![Message::Rejection(rejection)], messages(folded)?);
+            return same_messages("rejection", &[Message::Rejection(rejection)], &messages(folded)?);
         }
         let space = self.oracle.space(&event.space).cloned().unwrap_or_default();
         let changes = expected::changes(&space, outcome, record, position, self.log_time_ms);
-        same("changes", changes.into_iter().map(Message::Change).collect(), messages(folded)?)?;
+        let changes: Vec<Message> = changes.into_iter().map(Message::Change).collect();
+        same_messages("changes", &changes, &messages(folded)?)?;
         // Every suspect either comes back, or falls: nothing that was OUT before becomes one.
         let fell = |change: &&oracle::Change| {
             change.from == Some("IN") && change.kind != "observation" && change.why != Some("retracted")
@@ -396,7 +306,8 @@ impl<'a, D: Disk> Run<'a, D> {
                 expected::take_place(record, committed);
             }
         }
-        same("preview", committed, records.into_iter().map(Message::Change).collect())
+        let records: Vec<Message> = records.into_iter().map(Message::Change).collect();
+        same_messages("preview", &committed, &records)
     }
 
     /// Takes a snapshot of the oracle now and then, and asks the engine about earlier ones.
@@ -409,6 +320,7 @@ impl<'a, D: Disk> Run<'a, D> {
         }
         if self.chance.one_in(32, Purpose::Ask, offset) {
             self.figures.past_standings += self.ask(&self.steady_store, offset)?;
+            audited(&self.steady_store)?;
         }
         Ok(())
     }
@@ -439,8 +351,8 @@ impl<'a, D: Disk> Run<'a, D> {
         same("hashes after a replay", &steadily, &hashes([replay.outputs_hash(), replay.last_record_hash()]))?;
         let batched = self.batched()?;
         same("hashes in batches", &steadily, &hashes([batched.outputs_hash(), batched.last_record_hash()]))?;
-        let rows = rows(&self.steady_store)?;
-        same("rows after a replay", &rows, &self::rows(&replay_store)?)?;
+        same_rows("rows after a replay", &rows(&self.steady_store)?, &rows(&replay_store)?)?;
+        audited(self.batched()?.stored())?;
         let spaces: Vec<String> = self.oracle.spaces().map(|(name, _)| name.to_owned()).collect();
         for name in spaces.iter().filter(|name| *name != CONTROL_SPACE) {
             let digest = recant_projections::fold::digest_of(self.batched()?.stored(), name)?;
@@ -486,34 +398,10 @@ fn graphs<S: WriteStore>(partition: &mut Partition<S>) -> Result<BTreeMap<&'stat
     Ok(graphs)
 }
 
-type Rows = Vec<(Table, Vec<u8>, Vec<u8>)>;
-
-/// Every row of a store.
-fn rows(store: &impl Store) -> Result<Rows, StoreError> {
-    let mut rows = Rows::new();
-    for table in Table::ALL {
-        store.scan(*table, b"", b"", &mut |key, value| {
-            rows.push((*table, key.to_vec(), value.to_vec()));
-            std::ops::ControlFlow::Continue(())
-        })?;
+/// What `recant doctor` counts anew is what is kept.
+fn audited(store: &impl Store) -> Result<(), Differs> {
+    for name in SPACES {
+        same("what is wrong with a space", Vec::new(), audit::space(store, name)?)?;
     }
-    Ok(rows)
-}
-
-/// Whether a node of the space rests on itself, by way of others or directly.
-fn has_ring(space: &oracle::Space) -> bool {
-    let is_observation = |id: &str| space.nodes.get(id).is_some_and(|node| node.identity.kind == "observation");
-    let reasons: Vec<_> = space.justifications.values().filter(|reason| !is_observation(&reason.head)).collect();
-    let mut left: BTreeSet<&str> = reasons.iter().map(|reason| reason.head.as_str()).collect();
-    loop {
-        let rests_on_left = |head: &&&str| {
-            let own = |reason: &&&oracle::Justification| reason.head == ***head;
-            reasons.iter().filter(own).any(|reason| reason.premises.iter().any(|id| left.contains(id.as_str())))
-        };
-        let next: BTreeSet<&str> = left.iter().filter(rests_on_left).copied().collect();
-        if next.len() == left.len() {
-            return !left.is_empty();
-        }
-        left = next;
-    }
+    Ok(())
 }

@@ -2,5 +2,6 @@
 //! drives real binaries.
 
 pub mod agree;
+pub mod binary;
 pub mod generate;
 pub mod oracle;

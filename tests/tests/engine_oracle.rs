@@ -14,6 +14,8 @@
 //! The first is `make oracle GRAPHS=52000`; the second runs again the one sequence whose seed a failure names. A failure
 //! lists the fewest records that still show it.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
 use std::{
     any::Any,
     panic::{AssertUnwindSafe, catch_unwind},

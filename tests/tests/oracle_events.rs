@@ -150,14 +150,14 @@ fn a_retraction_id_is_used_once() {
         ..Retracted { targets: vec![source("S")], ..Retracted::default() }
     };
     table.refused(event("x", Body::Retracted(own)), "bad_value");
-    // Lifted in advance by `replaces`: it arrives without effect, replaces nothing, and is spent.
+    // Lifted in advance by `replaces`: it arrives, covers nothing, lifts what it replaces all the same, and is spent.
     let replacing = |replaced: &str| Retracted {
         replaces: vec![replaced.to_owned()],
         targets: vec![source("T")],
         ..Retracted::default()
     };
     table.step(event("first", Body::Retracted(replacing("late"))), &[]);
-    table.step(event("late", Body::Retracted(replacing("r"))), &[]);
+    table.step(event("late", Body::Retracted(replacing("r"))), &["O OUT>IN @0"]);
     table.step(observed("P", "T"), &["P >OUT retracted @0"]);
     table.step(reinstated("late"), &[]);
     table.step(reinstated("first"), &["P OUT>IN @0"]);
@@ -278,6 +278,9 @@ fn an_action_is_settled_step_by_step() {
     table.refused(settled("e8", "pay", "done"), "action_transition");
     table.step(settled("e9", "other", "abandoned"), &[]);
     table.refused(settled("e10", "other", "undone"), "action_transition");
+    // What has arrived and is no action has no outcome.
+    table.step(observed("no action", "S"), &[]);
+    table.refused(settled("e11", "no action", "done"), "action_transition");
 }
 
 /// A source keeps its kind unless an operator says otherwise; the rest of what is said of it is united.

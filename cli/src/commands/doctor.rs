@@ -97,7 +97,9 @@ fn check_partition(place: &Place, viewer: &Viewer, partition: u32, checks: &mut 
     let store = match viewer.state(partition) {
         Ok(store) => store,
         // Whoever creates the log makes the state before it processes anything: it was stopped in between.
-        Err(ViewError::Store(StoreError::Absent(_))) if log.committed(partition).is_ok_and(|at| at.next_offset == 0) => {
+        Err(ViewError::Store(StoreError::Absent(_)))
+            if log.committed(partition).is_ok_and(|at| at.next_offset == 0) =>
+        {
             let found = "there is none yet, and nothing was processed; the next command that writes makes it";
             checks.push(passed(name("the state opens"), found));
             return;

@@ -2,9 +2,15 @@
 
 use anyhow::Result;
 use recant_processor::standalone::{NewEvent, Standalone};
-use recant_projections::fold::{self, Fate, Message, publish::count_sources};
+use recant_projections::{
+    fold::{self, Fate, Message, publish::count_sources},
+    tables::{
+        ids::{self, Namespace},
+        retractions,
+    },
+};
 use recant_proto::{
-    position::ChangeId,
+    position::{ChangeId, Position},
     v1::{AgentTarget, ByKind, Change, Event, Reinstated, Retracted, Target, Window, event::Body, target::What},
     validate, wire,
 };
@@ -31,6 +37,9 @@ struct Outcome {
     actions: Vec<Action>,
     changes: Vec<Value>,
     truncated: bool,
+    /// Where the same event was applied before, which is all that it ever does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    duplicate_of: Option<String>,
 }
 
 #[derive(Debug, Default, Serialize)]
@@ -130,6 +139,8 @@ pub(super) struct Decided {
     pub records: Vec<Change>,
     /// How many sources the targets name.
     pub sources: u32,
+    /// Where the same event was applied before.
+    pub duplicate_of: Option<String>,
 }
 
 /// Tells what was decided.
@@ -148,11 +159,22 @@ pub(super) fn preview(place: &Place, event: &Event) -> Result<Decided> {
     let row = recant_projections::tables::partition::get(&view.store)?.unwrap_or_default();
     let space = view.load_space()?.unwrap_or_else(|| fold::space::Space::empty(&place.space, u32::MAX));
     let preview = fold::preview(&view.store, &row, &space, event)?;
-    Ok(Decided { position: preview.position.to_string(), records: preview.records, sources: preview.sources })
+    Ok(Decided {
+        position: preview.position.to_string(),
+        records: preview.records,
+        sources: preview.sources,
+        duplicate_of: None,
+    })
 }
 
 /// Appends an event, and gives what it did.
 pub(super) fn commit(standalone: &mut Standalone, event: &Event) -> Result<Decided> {
+    // Counted before, since a reinstatement that changes nothing publishes nothing that could say it.
+    let sources = match &event.body {
+        Some(Body::Retracted(retracted)) => count_sources(&retracted.targets),
+        Some(Body::Reinstated(reinstated)) => sources_of(standalone, &event.space, &reinstated.retraction)?,
+        _ => 0,
+    };
     let position = standalone.append(vec![NewEvent::of(event)])?.first().copied();
     let mut folded_event = None;
     standalone.process(&mut |at, folded| {
@@ -172,6 +194,10 @@ pub(super) fn commit(standalone: &mut Standalone, event: &Event) -> Result<Decid
     if let Fate::Rejected(violation) = &folded.fate {
         return Err(Problem { position: Some(position.to_string()), ..Problem::refused(Exit::No, violation) }.into());
     }
+    let duplicate_of = match folded.fate {
+        Fate::Duplicate(offset) => Some(Position { offset, ..position }.to_string()),
+        _ => None,
+    };
     let records: Vec<Change> = folded
         .outputs
         .into_iter()
@@ -180,11 +206,17 @@ pub(super) fn commit(standalone: &mut Standalone, event: &Event) -> Result<Decid
             Message::Rejection(_) => None,
         })
         .collect();
-    let sources = match &event.body {
-        Some(Body::Retracted(retracted)) => count_sources(&retracted.targets),
-        _ => records.first().and_then(|record| record.summary?.sources).unwrap_or_default(),
-    };
-    Ok(Decided { position: position.to_string(), records, sources })
+    Ok(Decided { position: position.to_string(), records, sources, duplicate_of })
+}
+
+/// How many sources a retraction names that stands.
+fn sources_of(standalone: &mut Standalone, space: &str, retraction: &str) -> Result<u32> {
+    let Some(driver) = standalone.driver_of(space) else { return Ok(0) };
+    let Some(number) = driver.state().space(space)?.map(|space| space.number()) else { return Ok(0) };
+    let store = driver.state().stored();
+    let Some(found) = ids::get(store, number, Namespace::Retraction, retraction)? else { return Ok(0) };
+    let row = retractions::get(store, number, found)?;
+    Ok(if row.stands() { count_sources(&row.targets) } else { 0 })
 }
 
 /// A change in JSON, with the cursor from which a consumer goes on.
@@ -226,6 +258,7 @@ impl Outcome {
             actions: actions.collect(),
             changes: changes.iter().take(decision.limit).map(change_json).collect(),
             truncated: changes.len() > decision.limit,
+            duplicate_of: decided.duplicate_of.clone(),
         }
     }
 
@@ -254,7 +287,9 @@ impl Outcome {
         if self.truncated && decision.limit > 0 {
             output.line(format!("  and {} more; --limit shows them", self.changed as usize - decision.limit))?;
         }
-        if self.preview {
+        if let Some(first) = &self.duplicate_of {
+            output.line(format!("Nothing is new: the same event was applied at {first}, and counts once"))?;
+        } else if self.preview {
             output
                 .line(format!("Nothing was changed. To commit exactly this: --only-if-position {}", self.position))?;
         } else if begins {

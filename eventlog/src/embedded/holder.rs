@@ -1,7 +1,8 @@
 //! The file `writer` in the log's directory: who writes the log, so that whoever is refused learns whom to wait for.
 //!
-//! It is a courtesy and no lock: RocksDB's `LOCK` is the lock, and goes with its process. A process that was killed leaves
-//! its `writer` behind, so what it says is held against the processes that run before it is told. JSON, an object with
+//! It is a courtesy and no lock: the lock is on the file `writer.lock`, and goes with its process. RocksDB has a lock of its
+//! own, but before it comes to take it, it moves and removes files of whoever holds it. A process that was killed leaves its
+//! `writer` behind, so what it says is held against the processes that run before it is told. JSON, an object with
 //! `pid`, `host`, `process_start` (field 22 of `/proc/PID/stat`, which tells two processes with one number apart), `since`
 //! and `command`.
 
@@ -12,9 +13,10 @@ use std::path::{Path, PathBuf};
 use recant_proto::time::format_log_ms;
 use serde::{Deserialize, Serialize};
 
-use crate::{Clock, clock::SystemClock};
+use crate::{Clock, LogError, clock::SystemClock};
 
 const FILE: &str = "writer";
+const LOCK_FILE: &str = "writer.lock";
 const COMMAND_CHARS_MAX: usize = 500;
 
 /// The file, for as long as this process writes the log.
@@ -48,6 +50,22 @@ impl Drop for Holder {
             tracing::debug!(path = %self.path.display(), %error, "the writer's file could not be removed");
         }
     }
+}
+
+/// Takes the lock of a directory that is there, for as long as the file is open.
+pub(super) fn lock(dir: &Path) -> Result<fs::File, LogError> {
+    let io = |error: io::Error| LogError::Io(format!("{}: {error}", dir.join(LOCK_FILE).display()));
+    let file = fs::File::options().create(true).truncate(false).write(true).open(dir.join(LOCK_FILE)).map_err(io)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(fs::TryLockError::WouldBlock) => Err(held(dir)),
+        Err(fs::TryLockError::Error(error)) => Err(io(error)),
+    }
+}
+
+/// That another has the lock.
+pub(super) fn held(dir: &Path) -> LogError {
+    LogError::Held { path: dir.display().to_string(), holder: describe(dir) }
 }
 
 /// Who holds the lock, as far as its file and the processes that run say.

@@ -12,6 +12,7 @@
 //! a batch that was interrupted; it is not seen, and is written over. A database without `format` is one whose creation was
 //! interrupted.
 
+use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
 
@@ -41,6 +42,8 @@ pub(super) struct Header {
 /// The open database.
 pub(super) struct Tables {
     db: DB,
+    /// Of the writer; let go after the database is closed.
+    _lock: Option<File>,
 }
 
 /// A batch is written in pieces of about so many bytes. RocksDB reads each back whole, and whoever follows pays for that in
@@ -60,15 +63,23 @@ impl Tables {
     pub(super) fn create(dir: &Path, write_buffer_bytes: usize) -> Result<Tables, LogError> {
         let already = || LogError::Format(format!("{} already holds a log; use another directory", dir.display()));
         std::fs::create_dir_all(dir).map_err(|error| LogError::Io(format!("{}: {error}", dir.display())))?;
+        if let Err(error @ LogError::Format(_)) = check_families(dir) {
+            return Err(error);
+        }
+        let lock = holder::lock(dir)?;
         check_families(dir)?;
-        let tables = Self::open_to_write(dir, true, write_buffer_bytes)?;
+        let tables = Self::open_to_write(dir, lock, true, write_buffer_bytes)?;
         if tables.check_format(dir)? { Err(already()) } else { Ok(tables) }
     }
 
     /// Opens the database of an existing log to write.
     pub(super) fn open(dir: &Path, write_buffer_bytes: usize) -> Result<Tables, LogError> {
+        if !has_database(dir)? {
+            return Err(absent(dir));
+        }
+        let lock = holder::lock(dir)?;
         check_complete(dir)?;
-        let tables = Self::open_to_write(dir, false, write_buffer_bytes)?;
+        let tables = Self::open_to_write(dir, lock, false, write_buffer_bytes)?;
         tables.check_created(dir)?;
         Ok(tables)
     }
@@ -78,8 +89,9 @@ impl Tables {
         check_complete(dir)?;
         // A follower's write buffers hold what the writer's hold, whatever their own size is.
         let families = settings::families(settings::WRITE_BUFFER_BYTES);
-        let db = DB::open_cf_descriptors_as_secondary(&settings::follower(), dir, own_dir, families).map_err(io)?;
-        let tables = Tables { db };
+        let db = DB::open_cf_descriptors_as_secondary(&settings::follower(), dir, own_dir, families)
+            .map_err(|error| io_in(dir, error))?;
+        let tables = Tables { db, _lock: None };
         tables.check_created(dir)?;
         Ok(tables)
     }
@@ -88,18 +100,18 @@ impl Tables {
     pub(super) fn identity(dir: &Path) -> Result<Vec<u8>, LogError> {
         match std::fs::read(dir.join("IDENTITY")) {
             Ok(identity) => Ok(identity),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(absent(dir)),
+            Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
+                Err(absent(dir))
+            }
             Err(error) => Err(LogError::Io(format!("{}: {error}", dir.display()))),
         }
     }
 
-    fn open_to_write(dir: &Path, create: bool, write_buffer_bytes: usize) -> Result<Tables, LogError> {
+    fn open_to_write(dir: &Path, lock: File, create: bool, write_buffer_bytes: usize) -> Result<Tables, LogError> {
         match DB::open_cf_descriptors(&settings::writer(create), dir, settings::families(write_buffer_bytes)) {
-            Ok(db) => Ok(Tables { db }),
-            Err(error) if is_lock(&error) => {
-                Err(LogError::Held { path: dir.display().to_string(), holder: holder::describe(dir) })
-            }
-            Err(error) => Err(io(error)),
+            Ok(db) => Ok(Tables { db, _lock: Some(lock) }),
+            Err(error) if is_lock(&error) => Err(holder::held(dir)),
+            Err(error) => Err(io_in(dir, error)),
         }
     }
 
@@ -241,6 +253,14 @@ impl Drop for Tables {
     }
 }
 
+/// Whether there is a database, of whatever kind.
+fn has_database(dir: &Path) -> Result<bool, LogError> {
+    match dir.join("CURRENT").try_exists() {
+        Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => Ok(false),
+        found => found.map_err(|error| LogError::Io(format!("{}: {error}", dir.display()))),
+    }
+}
+
 /// Refuses a database that is not, or not yet, a whole log.
 fn check_complete(dir: &Path) -> Result<(), LogError> {
     let names = check_families(dir)?;
@@ -250,10 +270,10 @@ fn check_complete(dir: &Path) -> Result<(), LogError> {
 
 /// The column families that are there, all of which must be ours; none if there is no database.
 fn check_families(dir: &Path) -> Result<Vec<String>, LogError> {
-    if !dir.join("CURRENT").exists() {
+    if !has_database(dir)? {
         return Ok(Vec::new());
     }
-    let names = DB::list_cf(&Options::default(), dir).map_err(io)?;
+    let names = DB::list_cf(&Options::default(), dir).map_err(|error| io_in(dir, error))?;
     let known = |name: &String| name == "default" || name == META || RECORD_FAMILIES.contains(&name.as_str());
     if names.iter().all(known) {
         return Ok(names);
@@ -294,6 +314,11 @@ fn unreadable(what: &str) -> LogError {
 
 fn io(error: rocksdb::Error) -> LogError {
     LogError::Io(error.into_string())
+}
+
+/// Of a database that does not open, where RocksDB does not always say which.
+fn io_in(dir: &Path, error: rocksdb::Error) -> LogError {
+    LogError::Io(format!("{}: {}", dir.display(), error.into_string()))
 }
 
 /// RocksDB has no kind of error of its own for a lock that another holds; these are its two texts, for another process and
@@ -400,7 +425,8 @@ mod tests {
             drop(tables);
             let refused = Tables::open(dir.path(), 1 << 20).map(|_| ()).unwrap_err().to_string();
             assert!(refused.contains("format 2") && refused.contains("format 1"), "{refused}");
-            tables = Tables::open_to_write(dir.path(), false, 1 << 20).unwrap();
+            let lock = holder::lock(dir.path()).unwrap();
+            tables = Tables::open_to_write(dir.path(), lock, false, 1 << 20).unwrap();
             tables.db.create_cf("tiers", &Options::default()).unwrap();
         }
         let own_dir = tempfile::tempdir().unwrap();

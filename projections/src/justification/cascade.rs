@@ -25,23 +25,22 @@ pub fn in_order<G: Graph>(graph: &mut G, edit: &Edit, settled: &Settled) -> Resu
     }
     // A node that is born IN is no change, but what waited for it is reached through it.
     let carries = |moved: &&Move| moved.is_change() || moved.before.is_none();
-    let mut moves = hashbrown::HashMap::with_capacity(settled.moves.len());
-    for moved in settled.moves.iter().filter(carries) {
+    let mut moves: Vec<Move> = settled.moves.iter().filter(carries).copied().collect();
+    moves.sort_unstable_by_key(|moved| moved.node);
+    for moved in &moves {
         graph.edit_node(moved.node, |state| state.marks.set(Marks::CHANGED))?;
-        moves.insert(moved.node, *moved);
     }
     let mut ordered = Vec::with_capacity(moves.len());
     let mut frontier = Vec::new();
-    for node in named(graph, edit, settled)? {
-        reach(graph, node, &mut frontier)?;
-    }
+    reach_named(graph, edit, settled, &mut frontier)?;
+    let mut next_frontier = Vec::with_capacity(moves.len());
     let mut distance = 0;
     while !frontier.is_empty() {
         frontier.sort_unstable();
-        let mut next_frontier = Vec::new();
-        for (_, node) in frontier {
-            if let Some(moved) = moves.get(&node).filter(|moved| moved.is_change()) {
-                ordered.push(Change { moved: *moved, distance });
+        for (_, node) in frontier.drain(..) {
+            let found = moves.binary_search_by_key(&node, |moved| moved.node).map(|place| moves[place]);
+            if let Some(moved) = found.ok().filter(Move::is_change) {
+                ordered.push(Change { moved, distance });
             }
             let mut next = graph.node(node)?.newest_use;
             while let Some(premise) = next {
@@ -51,13 +50,37 @@ pub fn in_order<G: Graph>(graph: &mut G, edit: &Edit, settled: &Settled) -> Resu
                 next = edge.next_use;
             }
         }
-        frontier = next_frontier;
+        std::mem::swap(&mut frontier, &mut next_frontier);
         distance += 1;
     }
     Ok(ordered)
 }
 
-/// Puts a changed node on the frontier, once.
+/// Puts the marked nodes that an event names on the frontier.
+fn reach_named<G: Graph>(
+    graph: &mut G,
+    edit: &Edit,
+    settled: &Settled,
+    frontier: &mut Vec<(Arrival, Node)>,
+) -> Result<(), G::Error> {
+    for item in edit.cover.iter().chain(&edit.uncover) {
+        let node = match item {
+            Item::Node(node) => *node,
+            Item::Justification(justification) => graph.justification(*justification)?.head,
+        };
+        reach(graph, node, frontier)?;
+    }
+    if let Some(arriving) = &edit.arrive {
+        reach(graph, arriving.node, frontier)?;
+    }
+    if let Some(justification) = settled.justified {
+        let head = graph.justification(justification)?.head;
+        reach(graph, head, frontier)?;
+    }
+    Ok(())
+}
+
+/// Puts a marked node on the frontier, once.
 fn reach<G: Graph>(graph: &mut G, node: Node, frontier: &mut Vec<(Arrival, Node)>) -> Result<(), G::Error> {
     let arrival = graph.edit_node(node, |state| {
         let first = state.marks.has(Marks::CHANGED);
@@ -66,20 +89,4 @@ fn reach<G: Graph>(graph: &mut G, node: Node, frontier: &mut Vec<(Arrival, Node)
     })?;
     frontier.extend(arrival.map(|arrival| (arrival, node)));
     Ok(())
-}
-
-/// The nodes that an event names.
-fn named<G: Graph>(graph: &G, edit: &Edit, settled: &Settled) -> Result<Vec<Node>, G::Error> {
-    let mut nodes = Vec::new();
-    for item in edit.cover.iter().chain(&edit.uncover) {
-        nodes.push(match item {
-            Item::Node(node) => *node,
-            Item::Justification(justification) => graph.justification(*justification)?.head,
-        });
-    }
-    nodes.extend(edit.arrive.iter().map(|arriving| arriving.node));
-    if let Some(justification) = settled.justified {
-        nodes.push(graph.justification(justification)?.head);
-    }
-    Ok(nodes)
 }

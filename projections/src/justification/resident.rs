@@ -72,21 +72,26 @@ pub(super) fn next_number(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }
 
+// Inlined by name: the engine is compiled where it is used, which may be another crate.
 impl Graph for Resident {
     type Error = Infallible;
 
+    #[inline]
     fn node(&self, node: Node) -> Result<NodeState, Infallible> {
         Ok(self.nodes[node.0 as usize])
     }
 
+    #[inline]
     fn edit_node<R>(&mut self, node: Node, edit: impl FnOnce(&mut NodeState) -> R) -> Result<R, Infallible> {
         Ok(edit(&mut self.nodes[node.0 as usize]))
     }
 
+    #[inline]
     fn justification(&self, justification: Justification) -> Result<JustificationState, Infallible> {
         Ok(self.justifications[justification.number() as usize])
     }
 
+    #[inline]
     fn edit_justification<R>(
         &mut self,
         justification: Justification,
@@ -95,6 +100,7 @@ impl Graph for Resident {
         Ok(edit(&mut self.justifications[justification.number() as usize]))
     }
 
+    #[inline]
     fn premise(&self, premise: Premise) -> Result<PremiseState, Infallible> {
         Ok(self.premises[premise.number() as usize])
     }

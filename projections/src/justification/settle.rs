@@ -20,7 +20,7 @@ use recant_proto::id::{Kind, Standing};
 
 use super::{
     digest::{justification_weight, node_weight},
-    graph::{Arrival, Graph, Item, Justification, JustificationState, Marks, Node, NodeState},
+    graph::{Arrival, Graph, Item, Justification, JustificationState, Marks, Node, NodeState, Premise},
 };
 
 /// What one event does to the graph.
@@ -77,6 +77,7 @@ pub struct Move {
 
 impl Move {
     /// Whether it is a change of status that is published: every one but a birth IN.
+    #[inline]
     pub fn is_change(&self) -> bool {
         match self.before {
             None => !self.after.is_in(),
@@ -140,6 +141,12 @@ pub struct Faithful;
 
 impl Rule for Faithful {}
 
+/// So many justifications of a node are looked through again rather than remembered.
+const LOOKED_THROUGH_AGAIN_MAX: u32 = 8;
+
+/// Room for what most operations come to.
+const FEW: usize = 16;
+
 /// Applies an edit and settles the graph.
 pub fn settle<G: Graph>(graph: &mut G, edit: &Edit) -> Result<Settled, G::Error> {
     settle_by::<Faithful, G>(graph, edit)
@@ -152,9 +159,7 @@ pub fn settle_by<R: Rule, G: Graph>(graph: &mut G, edit: &Edit) -> Result<Settle
         operation.take_in(edit)?;
         operation.restore()?;
     }
-    for item in &edit.cover {
-        operation.cover(*item)?;
-    }
+    operation.cover(&edit.cover)?;
     operation.withdraw()?;
     if !R::RESTORE_FIRST {
         operation.take_in(edit)?;
@@ -168,13 +173,14 @@ struct Operation<'g, R, G> {
     graph: &'g mut G,
     /// Nodes that lost their support, in order of rank.
     lost: BinaryHeap<Reverse<(u64, Node)>>,
-    /// How far the justifications of a node have been looked through. What was passed over has become no more valid
-    /// since, as long as nothing is restored, so that a node with very many reasons is looked through once.
+    /// How far the justifications of a node have been looked through, if it has many. What was passed over has become no
+    /// more valid since, as long as nothing is restored, so that a node with very many reasons is looked through once.
     looked: HashMap<Node, Option<Justification>>,
     suspects: Vec<Node>,
     /// Nodes that could come IN, by the rank of the highest premise of the justification that would support them.
     offers: BinaryHeap<Reverse<(u64, Node, Justification)>>,
-    touched: Vec<(Node, Option<Standing>)>,
+    /// The node that arrives in this operation: it has no standing before.
+    arrived: Option<Node>,
     settled: Settled,
     rule: std::marker::PhantomData<R>,
 }
@@ -183,39 +189,51 @@ impl<'g, R: Rule, G: Graph> Operation<'g, R, G> {
     fn new(graph: &'g mut G) -> Self {
         Operation {
             graph,
-            lost: BinaryHeap::new(),
+            lost: BinaryHeap::with_capacity(FEW),
             looked: HashMap::new(),
-            suspects: Vec::new(),
+            suspects: Vec::with_capacity(FEW),
             offers: BinaryHeap::new(),
-            touched: Vec::new(),
-            settled: Settled::default(),
+            arrived: None,
+            settled: Settled { touched: Vec::with_capacity(2 * FEW), ..Settled::default() },
             rule: std::marker::PhantomData,
         }
     }
 
-    /// Notes a node's standing before the operation, once, and gives its state.
-    fn touch(&mut self, node: Node) -> Result<NodeState, G::Error> {
-        let state = self.graph.node(node)?;
-        if !state.marks.has(Marks::TOUCHED) {
-            self.touched.push((node, state.arrival.map(|_| state.standing)));
-            self.graph.edit_node(node, |state| state.marks.set(Marks::TOUCHED))?;
+    /// Notes a node whose standing may move, once. Until the operation is concluded its standing is the one before.
+    fn touch(&mut self, node: Node) -> Result<(), G::Error> {
+        let first = self.graph.edit_node(node, |state| {
+            let first = !state.marks.has(Marks::TOUCHED);
+            state.marks.set(Marks::TOUCHED);
+            first
+        })?;
+        if first {
+            self.settled.touched.push(node);
         }
-        Ok(state)
+        Ok(())
     }
 
     // 1. What is newly covered.
 
-    fn cover(&mut self, item: Item) -> Result<(), G::Error> {
-        match item {
-            Item::Node(node) => self.cover_node(node),
-            Item::Justification(justification) => self.cover_justification(justification),
+    fn cover(&mut self, items: &[Item]) -> Result<(), G::Error> {
+        let mut fallen = Vec::new();
+        for item in items {
+            match item {
+                Item::Node(node) if self.cover_node(*node)? => fallen.push(*node),
+                Item::Node(_) => {}
+                Item::Justification(justification) => self.cover_justification(*justification)?,
+            }
         }
+        self.drop_nodes(&fallen)
     }
 
-    fn cover_node(&mut self, node: Node) -> Result<(), G::Error> {
-        let before = self.touch(node)?;
-        self.graph.edit_node(node, |state| state.covers = R::cover(state.covers))?;
-        if before.covers == 0 && before.is_in { self.drop_node(node) } else { Ok(()) }
+    /// Covers a node once more, and says whether that takes it OUT.
+    fn cover_node(&mut self, node: Node) -> Result<bool, G::Error> {
+        self.touch(node)?;
+        self.graph.edit_node(node, |state| {
+            let falls = state.covers == 0 && state.is_in;
+            state.covers = R::cover(state.covers);
+            falls
+        })
     }
 
     fn cover_justification(&mut self, justification: Justification) -> Result<(), G::Error> {
@@ -234,20 +252,49 @@ impl<'g, R: Rule, G: Graph> Operation<'g, R, G> {
         self.raise_missing(justification)
     }
 
-    /// Takes a node OUT for now, and from whatever it supports.
+    /// Takes nodes OUT for now, and from whatever they support. The lists of their uses are walked side by side, so that
+    /// one read of memory need not wait for another.
+    fn drop_nodes(&mut self, nodes: &[Node]) -> Result<(), G::Error> {
+        let mut uses = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            uses.extend(self.put_out(*node)?);
+        }
+        while !uses.is_empty() {
+            let mut left = 0;
+            for at in 0..uses.len() {
+                if let Some(next) = self.withdraw_premise(uses[at])? {
+                    uses[left] = next;
+                    left += 1;
+                }
+            }
+            uses.truncate(left);
+        }
+        Ok(())
+    }
+
+    /// Takes one node OUT for now, and from whatever it supports.
     fn drop_node(&mut self, node: Node) -> Result<(), G::Error> {
-        let newest_use = self.graph.edit_node(node, |state| {
+        let mut next = self.put_out(node)?;
+        while let Some(premise) = next {
+            next = self.withdraw_premise(premise)?;
+        }
+        Ok(())
+    }
+
+    /// Takes a node OUT for now, and gives its newest use.
+    fn put_out(&mut self, node: Node) -> Result<Option<Premise>, G::Error> {
+        self.graph.edit_node(node, |state| {
             state.is_in = false;
             state.support = None;
             state.newest_use
-        })?;
-        let mut next = newest_use;
-        while let Some(premise) = next {
-            let edge = self.graph.premise(premise)?;
-            self.raise_missing(edge.justification)?;
-            next = edge.next_use;
-        }
-        Ok(())
+        })
+    }
+
+    /// Takes a premise that went OUT from its justification, and gives the next use of the same node.
+    fn withdraw_premise(&mut self, premise: Premise) -> Result<Option<Premise>, G::Error> {
+        let edge = self.graph.premise(premise)?;
+        self.raise_missing(edge.justification)?;
+        Ok(edge.next_use)
     }
 
     fn raise_missing(&mut self, justification: Justification) -> Result<(), G::Error> {
@@ -275,9 +322,18 @@ impl<'g, R: Rule, G: Graph> Operation<'g, R, G> {
     // 2. Withdraw.
 
     fn withdraw(&mut self) -> Result<(), G::Error> {
-        while let Some(Reverse((_, node))) = self.lost.pop() {
-            self.graph.edit_node(node, |state| state.marks.clear(Marks::QUEUED))?;
-            let state = self.touch(node)?;
+        // What the covers took is sorted once; a heap for what falls after it is small.
+        let mut first = std::mem::take(&mut self.lost).into_vec();
+        first.sort_unstable();
+        let lowest = |lost: &mut BinaryHeap<_>, first: &mut Vec<_>| {
+            if lost.peek() > first.last() { lost.pop() } else { first.pop() }
+        };
+        while let Some(Reverse((_, node))) = lowest(&mut self.lost, &mut first) {
+            self.touch(node)?;
+            let state = self.graph.edit_node(node, |state| {
+                state.marks.clear(Marks::QUEUED);
+                *state
+            })?;
             if !state.is_in {
                 continue;
             }
@@ -303,11 +359,15 @@ impl<'g, R: Rule, G: Graph> Operation<'g, R, G> {
             return Ok(None);
         }
         let mut next = self.looked.get(&node).copied().unwrap_or(state.newest_justification);
+        let mut passed = 0;
         while let Some(justification) = next {
             let candidate = self.graph.justification(justification)?;
             next = candidate.next_of_head;
+            passed += 1;
             if candidate.missing == 0 && R::may_take_over(self.highest_premise(&candidate)?, state.rank) {
-                self.looked.insert(node, next);
+                if passed > LOOKED_THROUGH_AGAIN_MAX {
+                    self.looked.insert(node, next);
+                }
                 return Ok(Some(justification));
             }
         }
@@ -371,6 +431,7 @@ impl<'g, R: Rule, G: Graph> Operation<'g, R, G> {
     fn arrive(&mut self, arriving: &Arriving) -> Result<(), G::Error> {
         let node = arriving.node;
         self.touch(node)?;
+        self.arrived = Some(node);
         let newest_use = self.graph.edit_node(node, |state| {
             state.kind = Some(arriving.kind);
             state.arrival = Some(arriving.arrival);
@@ -504,7 +565,8 @@ impl<'g, R: Rule, G: Graph> Operation<'g, R, G> {
     /// While nothing is withdrawn, ranks of premises that are IN stand still: an offer's rank is exact when it is taken.
     fn restore(&mut self) -> Result<(), G::Error> {
         while let Some(Reverse((highest, node, justification))) = self.offers.pop() {
-            let state = self.touch(node)?;
+            self.touch(node)?;
+            let state = self.graph.node(node)?;
             if state.is_in || !state.may_be_in() {
                 continue;
             }
@@ -524,23 +586,26 @@ impl<'g, R: Rule, G: Graph> Operation<'g, R, G> {
     // 5. What is still suspect is OUT.
 
     fn conclude(mut self) -> Result<Settled, G::Error> {
-        for (node, before) in std::mem::take(&mut self.touched) {
-            self.settled.touched.push(node);
-            let state = self.graph.edit_node(node, |state| {
+        self.settled.moves.reserve_exact(self.settled.touched.len());
+        for index in 0..self.settled.touched.len() {
+            let node = self.settled.touched[index];
+            let (standing_before, state) = self.graph.edit_node(node, |state| {
                 state.marks = Marks::default();
                 if !state.is_in {
                     // A node that went OUT takes its rank anew from its home when it comes back.
                     state.rank = 0;
                     state.support = None;
                 }
+                let before = state.standing;
                 if state.arrival.is_some() {
                     state.standing = state.judge();
                 }
-                *state
+                (before, *state)
             })?;
             if state.arrival.is_none() {
                 continue;
             }
+            let before = (self.arrived != Some(node)).then_some(standing_before);
             let after = state.standing;
             let weight_before = before.map_or(0, |before| node_weight(before.is_in()));
             self.weigh(state.commitment, weight_before, node_weight(after.is_in()));

@@ -15,11 +15,7 @@ use recant_projections::{
 };
 use recant_proto::{id::Kind, position::Position};
 
-use super::{
-    Chance, Differs, Purpose,
-    expected::action_state,
-    same,
-};
+use super::{Chance, Differs, Purpose, expected::action_state, same};
 use crate::{
     generate::{PARTITION, SPACES},
     oracle::{self, Oracle, Standing},
@@ -173,16 +169,17 @@ impl<S: Store> Past<'_, S> {
     fn retractions(&self) -> Result<(), Differs> {
         let known = self.then.retractions.keys().chain(&self.then.lifted);
         let expected = known.map(|id| {
-            let (arrived, lifted) = (self.then.retractions.contains_key(id), self.then.lifted.contains(id));
-            let state = match (arrived, lifted) {
+            let (targets, lifted) = (self.then.retractions.get(id), self.then.lifted.contains(id));
+            let state = match (targets, lifted) {
                 (_, false) => "standing",
-                (true, true) => "lifted",
-                (false, true) => "lifted_in_advance",
+                (Some(_), true) => "lifted",
+                (None, true) => "lifted_in_advance",
             };
-            (id.clone(), state)
+            (id.clone(), (state, targets.map_or(0, Vec::len)))
         });
-        let found = query::retractions(self.store, self.name, &self.moment)?.items;
-        let found: BTreeMap<String, &str> = found.into_iter().map(|view| (view.id, view.state)).collect();
+        let found = query::retractions(self.store, self.name, &self.moment)?.items.into_iter();
+        let found: BTreeMap<String, (&str, usize)> =
+            found.map(|view| (view.id, (view.state, view.targets.len()))).collect();
         same("retractions as of an earlier offset", expected.collect(), found)
     }
 

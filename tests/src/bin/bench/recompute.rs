@@ -131,11 +131,7 @@ impl Recompute {
         let justified: u128 =
             graph.justifications().map(|(_, state)| state.commitment).fold(0, |sum, next| sum.wrapping_add(next));
         let mut recompute = Recompute {
-            observations: graph
-                .nodes()
-                .filter(|(_, state)| state.is_observation())
-                .map(|(node, _)| node.0)
-                .collect(),
+            observations: graph.nodes().filter(|(_, state)| state.is_observation()).map(|(node, _)| node.0).collect(),
             premise_counts: graph.justifications().map(|(_, state)| state.premise_count).collect(),
             covers: vec![0; nodes],
             missing: Vec::new(),
@@ -147,9 +143,7 @@ impl Recompute {
             next_frontier: Vec::new(),
             changes: Vec::new(),
             // Every node OUT: weight 2; no justification covered: weight 1.
-            digest: graph
-                .nodes()
-                .fold(justified, |sum, (_, state)| sum.wrapping_add(state.commitment.wrapping_mul(2))),
+            digest: graph.nodes().fold(justified, |sum, (_, state)| sum.wrapping_add(state.commitment.wrapping_mul(2))),
         };
         recompute.missing = recompute.premise_counts.clone();
         recompute.run(&[], edges);

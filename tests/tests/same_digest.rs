@@ -1,0 +1,152 @@
+//! Protects what a digest promises: it is a function of what was said in a space, not of how it came. The same events
+//! appended one by one, in batches of many sizes, to a log of one partition and of four, on a log that is reopened in
+//! between, and rebuilt from the log, give the same digest for each space, and it is the oracle's.
+//!
+//! Left out of the random sequences is what does depend on the place: `only_if_position` names an offset.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::{collections::BTreeMap, path::Path, sync::Arc};
+
+use recant_eventlog::clock::ManualClock;
+use recant_processor::{
+    standalone::{NewEvent, NewLog, Standalone},
+    viewer::Viewer,
+};
+use recant_projections::{audit, fold::digest_of};
+use recant_proto::{
+    id::CONTROL_SPACE,
+    position::Incarnation,
+    v1::{Event, event::Body},
+};
+use recant_tests::{
+    generate::{BEGIN_MS, records, seeded},
+    oracle::Oracle,
+};
+
+const SEQUENCES: usize = 24;
+
+/// How events reach the log.
+#[derive(Debug, Clone, Copy)]
+struct Way {
+    partitions: u32,
+    /// Of how many events an append is, one after the other, over and over.
+    appends_of: &'static [usize],
+    /// After how many appends what was appended is processed.
+    processed_after: usize,
+    /// After how many appends the log and its state are closed and opened again.
+    reopened_after: usize,
+    in_json: bool,
+}
+
+const ONE_BY_ONE: Way =
+    Way { partitions: 1, appends_of: &[1], processed_after: 1, reopened_after: usize::MAX, in_json: false };
+
+const WAYS: [Way; 5] = [
+    ONE_BY_ONE,
+    Way { appends_of: &[7, 1, 400, 33], processed_after: 3, reopened_after: 5, ..ONE_BY_ONE },
+    Way { appends_of: &[usize::MAX], ..ONE_BY_ONE },
+    Way { partitions: 4, in_json: true, ..ONE_BY_ONE },
+    Way { partitions: 4, appends_of: &[250, 3], processed_after: 2, reopened_after: 4, ..ONE_BY_ONE },
+];
+
+#[test]
+fn the_way_that_events_take_does_not_show_in_the_digest() {
+    let events = events();
+    let expected = by_oracle(&events);
+    assert!(expected.len() >= 2 * SEQUENCES - 4 && events.len() > 1_000, "{} spaces", expected.len());
+    for way in WAYS {
+        let data = tempfile::tempdir().unwrap();
+        append(data.path(), way, &events);
+        let digests = digests(data.path(), way, expected.keys());
+        assert_eq!(digests, expected, "{way:?}");
+        std::fs::remove_dir_all(data.path().join("state")).unwrap();
+        drop(opened(data.path(), way));
+        assert_eq!(self::digests(data.path(), way, expected.keys()), expected, "rebuilt from the log: {way:?}");
+    }
+}
+
+/// Events of many spaces, interleaved, a minute apart.
+fn events() -> Vec<Event> {
+    let mut by_sequence: Vec<Vec<Event>> = Vec::new();
+    for (number, sequence) in seeded(7, 40, 120).take(SEQUENCES).enumerate() {
+        let in_space = |mut event: Event| {
+            event.space = format!("{} {number}", event.space);
+            anywhere(event)
+        };
+        let written = records(&sequence).into_iter().map(|record| record.event);
+        let kept = written.filter(|event| event.space != CONTROL_SPACE && event.body.is_some());
+        by_sequence.push(kept.map(in_space).collect());
+    }
+    let longest = by_sequence.iter().map(Vec::len).max().unwrap_or_default();
+    (0..longest).flat_map(|at| by_sequence.iter().filter_map(move |events| events.get(at).cloned())).collect()
+}
+
+/// The event without what ties it to an offset.
+fn anywhere(mut event: Event) -> Event {
+    match &mut event.body {
+        Some(Body::Retracted(retracted)) => retracted.only_if_position.clear(),
+        Some(Body::Reinstated(reinstated)) => reinstated.only_if_position.clear(),
+        _ => {}
+    }
+    event
+}
+
+fn append_time_ms(index: usize) -> i64 {
+    BEGIN_MS + index as i64 * 60_000
+}
+
+fn by_oracle(events: &[Event]) -> BTreeMap<String, String> {
+    let mut oracle = Oracle::new(0);
+    for (index, event) in events.iter().enumerate() {
+        oracle.step(index as u64, append_time_ms(index), event, &[]);
+    }
+    oracle.spaces().map(|(name, _)| (name.to_owned(), oracle.digest(name))).collect()
+}
+
+fn opened(data: &Path, way: Way) -> Standalone {
+    let new = NewLog { incarnation: Incarnation([9; 16]), partitions: way.partitions, log_time_occurred: true };
+    Standalone::open_or_create(data, &new, Arc::new(ManualClock::new(BEGIN_MS))).unwrap()
+}
+
+fn append(data: &Path, way: Way, events: &[Event]) {
+    let mut standalone = opened(data, way);
+    let mut sizes = way.appends_of.iter().cycle();
+    let (mut index, mut appends) = (0, 0);
+    while index < events.len() {
+        let end = index.saturating_add(*sizes.next().unwrap()).min(events.len());
+        let new = |index: usize| {
+            let mut new = NewEvent::of(&events[index]);
+            if way.in_json {
+                new.value = recant_proto::wire::to_json(&events[index]).to_string().into_bytes();
+                new.content_type = recant_proto::names::JSON;
+            }
+            NewEvent { append_time_ms: Some(append_time_ms(index)), ..new }
+        };
+        standalone.append((index..end).map(new).collect()).unwrap();
+        (index, appends) = (end, appends + 1);
+        if appends % way.processed_after == 0 {
+            standalone.process(&mut |_, _| {}).unwrap();
+        }
+        if appends % way.reopened_after == 0 {
+            drop(standalone);
+            standalone = opened(data, way);
+        }
+    }
+    standalone.process(&mut |_, _| {}).unwrap();
+}
+
+/// As another process reads them; what `doctor` counts anew is right too.
+fn digests<'a>(data: &Path, way: Way, spaces: impl Iterator<Item = &'a String>) -> BTreeMap<String, String> {
+    let viewer = Viewer::open(data).unwrap();
+    let stores: Vec<_> = (0..way.partitions).map(|partition| viewer.state(partition).unwrap()).collect();
+    let mut digests = BTreeMap::new();
+    for space in spaces {
+        let store = &stores[viewer.partition_of(space) as usize];
+        assert_eq!(audit::space(store, space).unwrap(), Vec::<String>::new(), "{space}");
+        digests.insert(space.clone(), format!("{:032x}", digest_of(store, space).unwrap()));
+    }
+    let used: std::collections::BTreeSet<u32> = digests.keys().map(|space| viewer.partition_of(space)).collect();
+    assert_eq!(used.len(), way.partitions as usize, "every partition has spaces");
+    digests
+}
