@@ -1,5 +1,8 @@
 //! Every code that the command line can say has a page in `docs/problems`, and no page is without a code.
 
+// Helpers of tests fail as tests do.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 use std::{
     collections::BTreeSet,
     fs,

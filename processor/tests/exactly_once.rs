@@ -1,6 +1,9 @@
 //! The promise of DESIGN 6: whatever step a driver dies after, and whatever the log answers to a commit, each change is
 //! published once, nothing is lost, and the state is that of an undisturbed run.
 
+// Helpers of tests fail as tests do.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use recant_eventlog::{

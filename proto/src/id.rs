@@ -64,6 +64,7 @@ impl Standing {
     pub const ALL: [Standing; 4] = [Standing::In, Standing::Retracted, Standing::Unsupported, Standing::Pending];
 
     /// Whether it is believed.
+    #[inline]
     pub fn is_in(self) -> bool {
         self == Standing::In
     }

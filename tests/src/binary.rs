@@ -48,7 +48,9 @@ impl Desk {
     /// A new one.
     #[allow(clippy::new_without_default, reason = "making a directory is an act")]
     pub fn new() -> Desk {
-        Desk { directory: TempDir::with_prefix("recant-desk-").expect("a temporary directory") }
+        let desk = Desk { directory: TempDir::with_prefix("recant-desk-").expect("a temporary directory") };
+        std::fs::create_dir(desk.path("tmp")).expect("a directory can be made");
+        desk
     }
 
     /// A path on it.
@@ -72,14 +74,23 @@ impl Desk {
     pub fn command<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Command {
         let mut command = Command::new(path());
         command.args(arguments).current_dir(self.directory.path()).env_clear();
-        for name in ["PATH", "TMPDIR", "LD_LIBRARY_PATH"] {
+        for name in ["PATH", "LD_LIBRARY_PATH"] {
             if let Some(value) = std::env::var_os(name) {
                 command.env(name, value);
             }
         }
-        command.env("HOME", self.path("home")).env("RECANT_DATA", self.path("data")).env("RUST_BACKTRACE", "1");
+        command
+            .env("TMPDIR", self.path("tmp"))
+            .env("HOME", self.path("home"))
+            .env("RECANT_DATA", self.path("data"))
+            .env("RUST_BACKTRACE", "1");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
+    }
+
+    /// What processes have left behind in the directory for temporary files.
+    pub fn left_behind(&self) -> usize {
+        std::fs::read_dir(self.path("tmp")).expect("a directory can be read").count()
     }
 
     /// The command with `--json`, which stands before the others, since a `--` may be among those.

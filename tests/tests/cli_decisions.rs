@@ -1,6 +1,8 @@
 //! Retracting and reinstating: previews change nothing and equal their commits, every door leads to the same state, and
 //! what was rejected can be tried again.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
 use recant_tests::binary::{Desk, items, number, story, text, texts};
 use serde_json::{Value, json};
 

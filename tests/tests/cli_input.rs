@@ -1,5 +1,7 @@
 //! What comes in: ids and texts of every kind, times, sizes, broken lines, the same thing twice, transcripts.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
 use recant_proto::wire;
 use recant_tests::binary::{Desk, Run, items, number, run, story, text, texts};
 use serde_json::{Value, json};

@@ -1,6 +1,8 @@
 //! What scripts rely on: the JSON shapes and exit statuses of INTERFACE, and that an answer is the same whether a writer
 //! holds the directory or not.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
 use recant_tests::binary::{Desk, items, number, story, text, texts};
 use serde_json::{Value, json};
 

@@ -1,5 +1,7 @@
 //! Pages pinned to one position, answers as of a time or a position, and a log filled from historical data.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
 use std::collections::BTreeSet;
 
 use recant_tests::binary::{Desk, items, json_lines, story, text, texts};

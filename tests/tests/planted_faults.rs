@@ -4,7 +4,12 @@
 //! Some faults only cost time: a scan that begins again too often, a cascade that does not stop where it could. No status
 //! shows them. So the work of fixed cascades is bounded here too, by counts and not by a clock.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and says what it found"
+)]
 
 use std::{
     convert::Infallible,

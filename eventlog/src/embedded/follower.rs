@@ -15,7 +15,6 @@ use std::sync::{Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use recant_proto::position::Incarnation;
-use tempfile::TempDir;
 
 use super::footprint::Footprint;
 use super::tables::{Header, Tables};
@@ -40,8 +39,6 @@ pub struct Follower {
     /// The files as they were when the last whole catch-up began. Held during a catch-up: one at a time.
     taken: Mutex<Option<Footprint>>,
     tables: Tables,
-    /// Where RocksDB writes its diary; goes last.
-    _own_dir: TempDir,
 }
 
 impl Follower {
@@ -67,6 +64,8 @@ impl Follower {
             .map_err(|error| LogError::Io(format!("no directory for a follower: {error}")))?;
         let identity = Tables::identity(dir)?;
         let tables = Tables::follow(dir, own_dir.path())?;
+        // For RocksDB's diary, which is open by now. Removed at once: a follower is ended with Ctrl-C as a rule.
+        drop(own_dir);
         let header = tables.header()?;
         let follower = Follower {
             dir: dir.to_owned(),
@@ -75,7 +74,6 @@ impl Follower {
             states: RwLock::default(),
             taken: Mutex::new(None),
             tables,
-            _own_dir: own_dir,
         };
         if !follower.catch_up()? {
             return Err(LogError::Io(format!("{} changes too fast to be followed; try again", dir.display())));

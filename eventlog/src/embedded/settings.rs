@@ -31,6 +31,9 @@ pub(super) fn follower() -> Options {
     let mut options = shared();
     // A secondary instance must hold its tables open, since the writer deletes them when it has compacted them.
     options.set_max_open_files(-1);
+    // Its diary is never read, and must be one file that is opened once (`follower.rs`).
+    options.set_log_level(LogLevel::Fatal);
+    options.set_max_log_file_size(0);
     options
 }
 

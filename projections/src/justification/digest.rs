@@ -91,11 +91,13 @@ impl Committer {
 }
 
 /// The weight of a node that has arrived.
+#[inline]
 pub fn node_weight(is_in: bool) -> u128 {
     if is_in { 1 } else { 2 }
 }
 
 /// The weight of a justification.
+#[inline]
 pub fn justification_weight(is_covered: bool) -> u128 {
     if is_covered { 2 } else { 1 }
 }

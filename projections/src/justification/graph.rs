@@ -20,11 +20,13 @@ macro_rules! number {
 
         impl $name {
             /// The one with this number.
+            #[inline]
             pub fn new(number: u32) -> Self {
                 $name(NonZeroU32::MIN.saturating_add(number))
             }
 
             /// Its number, counted from 0.
+            #[inline]
             pub fn number(self) -> u32 {
                 self.0.get() - 1
             }
@@ -69,21 +71,25 @@ impl Marks {
     pub const CHANGED: Marks = Marks(8);
 
     /// Whether this mark is set.
+    #[inline]
     pub fn has(self, mark: Marks) -> bool {
         self.0 & mark.0 != 0
     }
 
     /// Sets the mark.
+    #[inline]
     pub fn set(&mut self, mark: Marks) {
         self.0 |= mark.0;
     }
 
     /// Clears the mark.
+    #[inline]
     pub fn clear(&mut self, mark: Marks) {
         self.0 &= !mark.0;
     }
 
     /// Whether no mark is set.
+    #[inline]
     pub fn are_clear(self) -> bool {
         self.0 == 0
     }
@@ -148,16 +154,19 @@ impl NodeState {
     }
 
     /// Whether it has arrived and nothing covers it.
+    #[inline]
     pub fn may_be_in(&self) -> bool {
         self.arrival.is_some() && self.covers == 0
     }
 
     /// Whether it is an observation.
+    #[inline]
     pub fn is_observation(&self) -> bool {
         self.kind == Some(Kind::Observation)
     }
 
     /// The standing that the rule of belief gives it, by its counts and whether it is IN.
+    #[inline]
     pub fn judge(&self) -> Standing {
         if self.is_in {
             Standing::In
@@ -194,6 +203,7 @@ pub struct JustificationState {
 
 impl JustificationState {
     /// Its premises.
+    #[inline]
     pub fn premises(&self) -> impl Iterator<Item = Premise> + use<> {
         let first = self.first_premise.number();
         (first..first + self.premise_count).map(Premise::new)

@@ -7,8 +7,8 @@
 use std::{ops::ControlFlow, path::Path};
 
 use rocksdb::{
-    BlockBasedOptions, ColumnFamily, ColumnFamilyDescriptor, DB, DBCompressionType, Direction, IteratorMode, Options,
-    ReadOptions, WriteBatch,
+    BlockBasedOptions, ColumnFamily, ColumnFamilyDescriptor, DB, DBCompressionType, Direction, IteratorMode, LogLevel,
+    Options, ReadOptions, WriteBatch,
 };
 use tempfile::TempDir;
 
@@ -18,8 +18,6 @@ use crate::tables::Table;
 /// Tables in RocksDB.
 pub struct RocksStore {
     database: DB,
-    /// Where a secondary instance keeps its own files; removed with it.
-    _secondary: Option<TempDir>,
 }
 
 impl RocksStore {
@@ -30,7 +28,7 @@ impl RocksStore {
         options.create_missing_column_families(true);
         let database =
             DB::open_cf_descriptors(&options, directory, families()).map_err(|error| open_error(directory, &error))?;
-        Ok(RocksStore { database, _secondary: None })
+        Ok(RocksStore { database })
     }
 
     /// Opens the state of a partition that another process may be writing.
@@ -42,9 +40,14 @@ impl RocksStore {
         let mut options = database_options();
         // A secondary keeps every file open, so that the writer may remove what it no longer needs.
         options.set_max_open_files(-1);
+        // Its diary is never read, and must be one file that is opened once.
+        options.set_log_level(LogLevel::Fatal);
+        options.set_max_log_file_size(0);
         let database = DB::open_cf_descriptors_as_secondary(&options, directory, secondary.path(), families())
             .map_err(|error| open_error(directory, &error))?;
-        let store = RocksStore { database, _secondary: Some(secondary) };
+        // For RocksDB's diary, which is open by now. Removed at once: readers are ended with Ctrl-C, too.
+        drop(secondary);
+        let store = RocksStore { database };
         store.refresh()?;
         Ok(store)
     }
