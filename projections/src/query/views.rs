@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// A node.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct NodeView {
     /// Its id.
     pub id: String,
@@ -90,16 +90,16 @@ impl NodeView {
         standing: Option<Standing>,
     ) -> Result<NodeView, StoreError> {
         let (space_name, space) = space;
-        let kind = row.kind().filter(|_| standing.is_some());
+        let Some(standing) = standing else { return Ok(NodeView::not_arrived(row.id, space_name)) };
+        let kind = row.kind();
         let source = row.source().map(|number| sources::get(store, space, number)).transpose()?;
         let action = if kind == Some(Kind::Action) { actions::get(store, space, node)? } else { None };
         let action = action.unwrap_or_default();
-        let shown = standing.unwrap_or(Standing::Pending);
-        let mut view = NodeView {
+        Ok(NodeView {
             id: row.id,
             kind: kind.map(Kind::as_str),
-            status: shown.status(),
-            why: shown.why(),
+            status: standing.status(),
+            why: standing.why(),
             space: space_name.to_owned(),
             agent: row.agent,
             run: row.run,
@@ -119,38 +119,13 @@ impl NodeView {
             action_type: action.action_type,
             amount: action.amount,
             currency: action.currency,
-        };
-        if standing.is_none() {
-            view.forget();
-        }
-        Ok(view)
+        })
     }
 
-    /// Leaves the id alone, for what had not arrived at the moment.
-    fn forget(&mut self) {
-        let blank = NodeView {
-            id: std::mem::take(&mut self.id),
-            kind: None,
-            status: Standing::Pending.status(),
-            why: Standing::Pending.why(),
-            space: std::mem::take(&mut self.space),
-            agent: String::new(),
-            run: String::new(),
-            step: String::new(),
-            source: String::new(),
-            subject: String::new(),
-            occurred_at: String::new(),
-            observed_at: String::new(),
-            recorded_at: String::new(),
-            position: String::new(),
-            text: None,
-            attributes: BTreeMap::new(),
-            action_type: String::new(),
-            state: String::new(),
-            amount: String::new(),
-            currency: String::new(),
-        };
-        *self = blank;
+    /// What had been named at the moment, and had not arrived: its id alone is known.
+    fn not_arrived(id: String, space: &str) -> NodeView {
+        let standing = Standing::Pending;
+        NodeView { id, status: standing.status(), why: standing.why(), space: space.to_owned(), ..NodeView::default() }
     }
 }
 
