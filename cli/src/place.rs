@@ -9,7 +9,7 @@ use recant_processor::{
     viewer::Viewer,
 };
 use recant_projections::{
-    fold::space::Space,
+    fold::{Forms, space::Space},
     query::Moment,
     store::{StoreError, rocks::RocksStore},
 };
@@ -141,9 +141,9 @@ impl View {
         Ok(self)
     }
 
-    /// The space, loaded; none if nothing was ever applied to it.
-    pub fn load_space(&self) -> Result<Option<Space>> {
-        Ok(Space::load(&self.store, &self.space)?)
+    /// The space, opened; none if nothing was ever applied to it.
+    pub fn open_space(&self) -> Result<Option<Space>> {
+        Ok(Space::open(&self.store, &self.space, Forms::default().resident_max)?)
     }
 
     /// How many partitions the log has.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use recant_eventlog::{Commit, Committed, Epoch, LogError, Output, ProcessLog, ReadLimit, Record, Topic};
 use recant_projections::{
-    fold::{self, FoldError, Folded, Input, Message, Partition},
+    fold::{self, FoldError, Folded, Forms, Input, Message, Partition},
     store::WriteStore,
 };
 use recant_proto::{names, position::Position};
@@ -21,13 +21,13 @@ use crate::measures::Measures;
 pub struct BatchLimit {
     /// At most so many events, and so many bytes of their values.
     pub read: ReadLimit,
-    /// After a batch, so many spaces stay in memory.
-    pub resident_spaces_max: usize,
+    /// Which spaces are resident, and how much memory they take between batches.
+    pub forms: Forms,
 }
 
 impl Default for BatchLimit {
     fn default() -> Self {
-        BatchLimit { read: ReadLimit { records_max: 1_000, bytes_max: 4 << 20 }, resident_spaces_max: 64 }
+        BatchLimit { read: ReadLimit { records_max: 1_000, bytes_max: 4 << 20 }, forms: Forms::default() }
     }
 }
 
@@ -115,7 +115,7 @@ impl<L: ProcessLog, S: WriteStore> Driver<L, S> {
     /// Takes a partition, and brings its state to where the log says that it has been processed.
     pub fn open(log: Arc<L>, store: S, number: u32, limit: BatchLimit) -> Result<Self, DriveError> {
         let (epoch, committed) = log.acquire(number)?;
-        let partition = Partition::open(store, log.incarnation(), number)?;
+        let partition = Partition::open(store, log.incarnation(), number)?.with_forms(limit.forms);
         let measures = Measures::of(number);
         let mut driver = Driver { log, partition, number, epoch, phase: Phase::Ready, limit, measures };
         driver.check_history(&committed)?;
@@ -173,7 +173,7 @@ impl<L: ProcessLog, S: WriteStore> Driver<L, S> {
             return Err(DriveError::NotDeterministic { partition: self.number, offset: committed.next_offset });
         }
         self.partition.store()?;
-        self.partition.unload_idle(self.limit.resident_spaces_max);
+        self.partition.keep_within_budget();
         Ok(())
     }
 
@@ -192,6 +192,7 @@ impl<L: ProcessLog, S: WriteStore> Driver<L, S> {
         let records = self.log.read(Topic::Events, self.number, next, self.limit.read)?;
         if records.is_empty() {
             self.measures.lag(0);
+            self.partition.load_busy()?;
             return Ok(Step::Idle);
         }
         let end = self.log.bounds(Topic::Events, self.number)?.end;
@@ -261,7 +262,10 @@ impl<L: ProcessLog, S: WriteStore> Driver<L, S> {
         let rows = self.partition.open_rows();
         self.partition.store()?;
         self.measures.stored(events, rows);
-        self.partition.unload_idle(self.limit.resident_spaces_max);
+        self.partition.keep_within_budget();
+        // A space that turns resident does so a few milliseconds at a time, so that it holds up no other.
+        self.partition.load_busy()?;
+        self.measures.resident_bytes(self.partition.resident_bytes());
         Ok(Step::Stored)
     }
 

@@ -23,6 +23,7 @@ pub struct Measures {
     restored: Counter<u64>,
     aborted: Counter<u64>,
     lag_events: Gauge<u64>,
+    resident_bytes: Gauge<u64>,
 }
 
 impl Measures {
@@ -51,6 +52,11 @@ impl Measures {
                 .build(),
             restored: meter.u64_counter("recant.engine.restored").with_description("Suspects that came back").build(),
             aborted: meter.u64_counter("recant.commits.aborted").with_description("Commits that were aborted").build(),
+            resident_bytes: meter
+                .u64_gauge("recant.spaces.resident")
+                .with_unit("By")
+                .with_description("Memory that open spaces take")
+                .build(),
             lag_events: meter.u64_gauge("recant.lag.events").with_description("Events that are not yet folded").build(),
         }
     }
@@ -94,6 +100,11 @@ impl Measures {
     /// How far the driver is behind the end of the log.
     pub fn lag(&self, events: u64) {
         self.lag_events.record(events, &self.of_partition());
+    }
+
+    /// How much memory the open spaces take.
+    pub fn resident_bytes(&self, bytes: usize) {
+        self.resident_bytes.record(bytes as u64, &self.of_partition());
     }
 
     fn of_partition(&self) -> [KeyValue; 1] {

@@ -13,7 +13,8 @@ use recant_eventlog::{
 };
 use recant_processor::driver::{BatchLimit, DriveError, Driver, Step};
 use recant_projections::{
-    audit, fold,
+    audit,
+    fold::{self, Forms},
     store::{Batch, Entry, Store, StoreError, Visit, WriteStore, memory::MemoryStore},
     tables::Table,
 };
@@ -134,7 +135,10 @@ fn filled_log() -> Arc<MemoryLog> {
 }
 
 fn batches_of(records_max: usize) -> BatchLimit {
-    BatchLimit { read: ReadLimit { records_max, bytes_max: 1 << 20 }, resident_spaces_max: 1 }
+    BatchLimit {
+        read: ReadLimit { records_max, bytes_max: 1 << 20 },
+        forms: Forms { memory_budget_bytes: 0, ..Forms::default() },
+    }
 }
 
 fn topic(log: &MemoryLog, topic: Topic) -> Vec<Vec<u8>> {

@@ -5,13 +5,14 @@ use std::collections::HashMap;
 use recant_proto::id::{Kind, Standing};
 
 use crate::{
-    fold::space::{Space, StoredItems, known_targets, scan_space},
+    fold::space::{Space, There, known_targets, scan_space},
     history,
     justification::{
-        covers::Items as _,
+        covers::{Catalogue as _, Standing as Standings, Window},
         digest::{Committer, justification_weight, node_weight, to_hex},
         graph::Item,
         invariants,
+        resident::Resident,
     },
     store::{Store, StoreError},
     tables::{Table, decode, partition, retractions, sources},
@@ -23,7 +24,8 @@ const VIOLATIONS_MAX: usize = 10;
 /// Everything that is wrong with a space, in words; nothing if all is well.
 pub fn space(store: &impl Store, name: &str) -> Result<Vec<String>, StoreError> {
     let Some(space) = Space::load(store, name)? else { return Ok(Vec::new()) };
-    let mut wrong: Vec<String> = invariants::check(&space.graph, VIOLATIONS_MAX)
+    let graph = resident(&space)?;
+    let mut wrong: Vec<String> = invariants::check(graph, VIOLATIONS_MAX)
         .into_iter()
         .map(|broken| format!("{}: {}", broken.invariant, broken.found))
         .collect();
@@ -35,12 +37,17 @@ pub fn space(store: &impl Store, name: &str) -> Result<Vec<String>, StoreError> 
         wrong.push(format!("digest: {} is kept, {} counted", to_hex(space.row.digest()), to_hex(counted)));
     }
     wrong.extend(covers(store, &space)?);
-    let nodes_in =
-        space.graph.nodes().filter(|(_, node)| node.arrival.is_some() && node.standing == Standing::In).count();
+    let nodes_in = graph.nodes().filter(|(_, node)| node.arrival.is_some() && node.standing == Standing::In).count();
     if nodes_in != space.row.nodes_in as usize {
         wrong.push(format!("nodes IN: {} are kept, {nodes_in} counted", space.row.nodes_in));
     }
+    wrong.extend(segments(store, &space)?);
     Ok(wrong)
+}
+
+/// A space that was loaded whole.
+fn resident(space: &Space) -> Result<&Resident, StoreError> {
+    space.resident().ok_or_else(|| StoreError::Io(format!("the space {:?} is not loaded whole", space.name)))
 }
 
 /// The state digest, counted from nothing.
@@ -49,11 +56,11 @@ pub fn digest(store: &impl Store, space: &Space) -> Result<u128, StoreError> {
     let committer = Committer::new(&key);
     let mut digest = 0_u128;
     let mut add = |commitment: u128, weight: u128| digest = digest.wrapping_add(commitment.wrapping_mul(weight));
-    for (_, node) in space.graph.nodes().filter(|(_, node)| node.arrival.is_some()) {
+    for (_, node) in resident(space)?.nodes().filter(|(_, node)| node.arrival.is_some()) {
         add(node.commitment, node_weight(node.standing.is_in()));
     }
-    for (_, justification) in space.graph.justifications() {
-        add(justification.commitment, justification_weight(justification.covers > 0));
+    for (_, justification) in resident(space)?.justifications() {
+        add(justification.commitment.into(), justification_weight(justification.covers > 0));
     }
     scan_space(store, Table::Sources, space.number(), |_, value| {
         let row: sources::Row = decode(Table::Sources, value)?;
@@ -82,25 +89,26 @@ fn covers(store: &impl Store, space: &Space) -> Result<Vec<String>, StoreError> 
         }
         Ok(())
     })?;
-    let items = StoredItems { store, space: space.number(), graph: &space.graph };
+    let there = space.there(store);
     let mut counted: HashMap<Item, u32> = HashMap::new();
-    // Over the space's index without its standing retractions, so that each whole cover of a source is the first.
-    let mut index = space.bare_index(store)?;
+    // One after the other, so that of several whole covers of a source the first is the one that counts.
+    let mut index = Standings::default();
     for (number, targets) in &standing {
-        for item in index.plan(targets, &[], &items)?.cover {
+        for item in index.plan(targets, &[], &there)?.cover {
             *counted.entry(item).or_default() += 1;
         }
         index.begin(*number, targets);
     }
     let mut wrong = Vec::new();
-    for (node, state) in space.graph.nodes().filter(|(node, _)| items.has_arrived(*node)) {
+    let graph = resident(space)?;
+    for (node, state) in graph.nodes().filter(|(_, state)| state.arrival.is_some()) {
         let counted = counted.get(&Item::Node(node)).copied().unwrap_or(0);
         if counted != state.covers && wrong.len() < VIOLATIONS_MAX {
             let what = state.kind.map_or("node", Kind::as_str);
             wrong.push(format!("covers of {what} {}: {} are kept, {counted} counted", node.0, state.covers));
         }
     }
-    for (at, state) in space.graph.justifications() {
+    for (at, state) in graph.justifications() {
         let counted = counted.get(&Item::Justification(at)).copied().unwrap_or(0);
         if counted != state.covers && wrong.len() < VIOLATIONS_MAX {
             wrong.push(format!(
@@ -110,5 +118,43 @@ fn covers(store: &impl Store, space: &Space) -> Result<Vec<String>, StoreError> 
             ));
         }
     }
+    Ok(wrong)
+}
+
+/// What the pages say of uses, writers and sources, against what the rows of nodes and justifications say.
+fn segments(store: &impl Store, loaded: &Space) -> Result<Vec<String>, StoreError> {
+    let Some(paged) = Space::open(store, &loaded.name, 0)? else { return Ok(Vec::new()) };
+    let graph = resident(loaded)?;
+    let mut wrong = Vec::new();
+    for (node, _) in graph.nodes() {
+        let (by_rows, by_pages) = (loaded.uses_of(store, node)?, paged.uses_of(store, node)?);
+        if by_rows != by_pages && wrong.len() < VIOLATIONS_MAX {
+            wrong.push(format!("uses of node {}: {by_pages:?} by the segments, {by_rows:?} by the rows", node.0));
+        }
+    }
+    let mut sources = Vec::new();
+    scan_space(store, Table::Sources, loaded.number(), |number, _| {
+        sources.push(number);
+        Ok(())
+    })?;
+    let listed = |space: &Space, found: &mut dyn FnMut(&There<'_, _>, &mut Vec<Item>) -> Result<(), StoreError>| {
+        let mut items = Vec::new();
+        found(&space.there(store), &mut items)?;
+        items.sort_unstable();
+        Ok::<_, StoreError>(items)
+    };
+    for source in sources {
+        let mut all = |there: &There<'_, _>, items: &mut Vec<Item>| there.of_source(source, &Window::WHOLE, items);
+        if listed(loaded, &mut all)? != listed(&paged, &mut all)? {
+            wrong.push(format!("what source {source} said differs between the segments and the rows"));
+        }
+    }
+    for agent in loaded.agents() {
+        let mut all = |there: &There<'_, _>, items: &mut Vec<Item>| there.of_agent(agent, None, &Window::WHOLE, items);
+        if listed(loaded, &mut all)? != listed(&paged, &mut all)? {
+            wrong.push(format!("what agent {agent:?} wrote differs between the segments and the rows"));
+        }
+    }
+    wrong.truncate(VIOLATIONS_MAX);
     Ok(wrong)
 }

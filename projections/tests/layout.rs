@@ -21,9 +21,9 @@ fn hex(bytes: &[u8]) -> String {
 fn tables_keep_their_names() {
     let names: Vec<&str> = Table::ALL.iter().map(|table| table.name()).collect();
     let frozen = "partition spaces events ids nodes node_states justifications justification_covers sources retractions \
-                  actions history causes times";
+                  actions history causes times uses written said segments";
     assert_eq!(names.join(" "), frozen);
-    assert_eq!((partition::FORMAT_VERSION, partition::LOGIC_VERSION), (1, 1));
+    assert_eq!((partition::FORMAT_VERSION, partition::LOGIC_VERSION), (2, 1));
 }
 
 #[test]
@@ -61,8 +61,9 @@ fn values_keep_their_layout() {
         home: 3,
         support: Some(Justification::new(4)),
         covers: 6,
+        newest_justification: Some(Justification::new(7)),
     };
-    assert_eq!(hex(&row.encode()), "020000000000000102000000030000000500000006");
+    assert_eq!(hex(&row.encode()), "02000000000000010200000003000000050000000600000008");
     assert_eq!(hex(&history::value(Standing::Pending, 1)), "030000000000000001");
     assert_eq!(hex(&times::value(258)), "0000000000000102");
     assert_eq!(justification_covers::value(2).map(|value| hex(&value)).as_deref(), Some("00000002"));

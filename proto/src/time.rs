@@ -12,11 +12,23 @@ use crate::reject::{Code, Violation};
 pub struct Instant(pub i128);
 
 const NANOS_PER_MS: i128 = 1_000_000;
+const NANOS_PER_SECOND: i128 = 1_000_000_000;
 
 impl Instant {
     /// The instant of the log's clock, which counts milliseconds.
     pub fn from_log_ms(log_time_ms: i64) -> Instant {
         Instant(i128::from(log_time_ms) * NANOS_PER_MS)
+    }
+
+    /// Whole seconds since 1970, and the nanoseconds after them.
+    pub fn to_seconds(self) -> (i64, u32) {
+        // Years 0000 to 9999 in seconds fit i64, and a remainder of a division by a billion fits u32.
+        (self.0.div_euclid(NANOS_PER_SECOND) as i64, self.0.rem_euclid(NANOS_PER_SECOND) as u32)
+    }
+
+    /// The instant so many seconds and nanoseconds after 1970 began.
+    pub fn from_seconds(seconds: i64, nanos: u32) -> Instant {
+        Instant(i128::from(seconds) * NANOS_PER_SECOND + i128::from(nanos))
     }
 
     /// Milliseconds of the log's clock, rounded towards the past.

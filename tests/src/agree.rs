@@ -19,10 +19,13 @@ use std::collections::BTreeMap;
 
 use recant_projections::{
     audit,
-    fold::{Fate, Folded, Input, Message, Partition, Preview, PreviewError, Settle, preview, space::Space},
+    fold::{Engine, Fate, Folded, Forms, Input, Message, Partition, Preview, PreviewError, preview, space::Space},
     history,
-    justification::{graph::Graph, graph::Node, invariants},
-    store::{Store, WriteStore},
+    justification::{
+        graph::{Justification, JustificationState, Node, NodeState, Premise},
+        invariants,
+    },
+    store::{Rows, Store, StoreError, WriteStore},
     tables::ids::{self, Namespace},
 };
 use recant_proto::{
@@ -51,8 +54,10 @@ pub const INCARNATION: Incarnation = Incarnation(0x0011_2233_4455_6677_8899_aabb
 pub struct Settings {
     /// Decides when batches end, and so on.
     pub seed: u64,
+    /// Which spaces of the batched partition are resident, and when.
+    pub forms: Forms,
     /// Another operation in the engine's place.
-    pub settle: Option<Settle>,
+    pub engine: Option<Engine>,
     /// Whether every retraction and reinstatement is previewed, and the past is asked about.
     pub asks: bool,
     /// Of so many records about one is preceded by reopening the batched partition.
@@ -105,7 +110,7 @@ impl<'a, D: Disk> Run<'a, D> {
         let steady_store = SharedMemory::default();
         Ok(Run {
             batched: Some(open(disk.open()?, settings)?),
-            steady: open(steady_store.clone(), settings)?,
+            steady: open(steady_store.clone(), &Settings { forms: Forms::default(), ..*settings })?,
             steady_store,
             disk,
             settings,
@@ -155,8 +160,10 @@ impl<'a, D: Disk> Run<'a, D> {
         if self.chance.one_in(3, Purpose::Store, offset) {
             self.batched()?.store()?;
             self.open.clear();
-            let spaces_max = self.chance.pick(4, Purpose::Unload, offset) as usize;
-            self.batched()?.unload_idle(spaces_max);
+            self.figures.loads += u64::from(self.batched()?.load_busy()?);
+            let budgets_bytes = [0, 20_000, usize::MAX];
+            let budget_bytes = budgets_bytes[self.chance.pick(3, Purpose::Unload, offset) as usize];
+            self.batched()?.keep_within(budget_bytes);
         }
         self.look_back(offset)
     }
@@ -228,8 +235,13 @@ impl<'a, D: Disk> Run<'a, D> {
         let nodes_in = believed.standings().values().filter(|standing| **standing == Standing::In).count();
         let expected_counts = (believed.nodes.len(), nodes_in, believed.justifications.len());
         let steady = self.steady.space(name)?;
+        let partition = self.batched.as_mut();
+        let standings = partition
+            .map(|partition| partition.read(name, |space, rows| standings(space, rows)))
+            .transpose()?
+            .flatten();
         let batched = self.batched.as_mut().map(|partition| partition.space(name)).transpose()?.flatten();
-        let (Some(steady), Some(batched)) = (steady, batched) else {
+        let (Some(steady), Some(batched), Some(standings)) = (steady, batched, standings) else {
             return same("nodes of a space without state", 0, believed.nodes.len());
         };
         for space in [batched, steady] {
@@ -237,14 +249,12 @@ impl<'a, D: Disk> Run<'a, D> {
             let counts = (row.arrived as usize, row.nodes_in as usize, row.justifications as usize);
             same("nodes, nodes IN and justifications", expected_counts, counts)?;
             same("digest", self.oracle.digest(name), format!("{:032x}", row.digest()))?;
-            same("invariants", Vec::new(), invariants::check(&space.graph, 8))?;
+            let broken = space.resident().map(|graph| invariants::check(graph, 8));
+            same("invariants", Vec::new(), broken.unwrap_or_default())?;
         }
         for (id, standing) in believed.standings() {
             let number = ids::get(&self.steady_store, steady.number(), Namespace::Node, id)?;
-            let found = number.and_then(|number| {
-                let Ok(state) = batched.graph.node(Node(number));
-                state.arrival.map(|_| state.standing)
-            });
+            let found = number.and_then(|number| standings[number as usize]);
             let found = found.map(|found| (found.status(), found.why()));
             if found != Some((standing.status(), standing.why())) {
                 let (expected, found) = (format!("{id} {standing:?}"), format!("{found:?}"));
@@ -261,7 +271,8 @@ impl<'a, D: Disk> Run<'a, D> {
         }
         let name = &record.event.space;
         let row = self.steady.row().clone();
-        let loaded = match Space::load(&self.steady_store, name)? {
+        let resident_max = if self.chance.one_in(2, Purpose::PreviewPaged, record.offset) { 0 } else { u32::MAX };
+        let loaded = match Space::open(&self.steady_store, name, resident_max)? {
             Some(space) => space,
             None => Space::empty(name, row.next_space),
         };
@@ -340,7 +351,7 @@ impl<'a, D: Disk> Run<'a, D> {
     fn finish(mut self, records: &[Record]) -> Result<Figures, Differs> {
         let Some(last) = records.last() else { return Ok(self.figures) };
         let replay_store = SharedMemory::default();
-        let mut replay = open(replay_store.clone(), self.settings)?;
+        let mut replay = open(replay_store.clone(), &Settings { forms: Forms::default(), ..*self.settings })?;
         for record in records {
             replay.fold(&input(record))?;
         }
@@ -368,9 +379,10 @@ impl<'a, D: Disk> Run<'a, D> {
 
 fn open<S: WriteStore>(store: S, settings: &Settings) -> Result<Partition<S>, Differs> {
     let partition = Partition::open(store, INCARNATION, PARTITION)?;
-    Ok(match settings.settle {
+    let partition = partition.with_forms(settings.forms);
+    Ok(match settings.engine {
         None => partition,
-        Some(settle) => partition.with_settle(settle),
+        Some(engine) => partition.with_engine(engine),
     })
 }
 
@@ -387,13 +399,34 @@ fn messages(folded: &Folded) -> Result<Vec<Message>, Differs> {
     Ok(folded.outputs.iter().map(|output| output.message.clone()).collect())
 }
 
-/// The state of each space: nodes and justifications in text, ranks and supports included. A space of which everything
-/// was rejected is in memory or not.
+/// The standing of every node of a space, by number; none for those that have not arrived.
+fn standings(space: &Space, rows: &impl Rows) -> Result<Vec<Option<recant_proto::id::Standing>>, StoreError> {
+    let standing = |number| {
+        let state = space.node(rows, Node(number))?;
+        Ok(state.arrival.map(|_| state.standing))
+    };
+    (0..space.row.nodes).map(standing).collect()
+}
+
+/// The state of each space: nodes and justifications in text, ranks and supports included, whatever form it has. A space of
+/// which everything was rejected is in memory or not.
 fn graphs<S: WriteStore>(partition: &mut Partition<S>) -> Result<BTreeMap<&'static str, String>, Differs> {
     let mut graphs = BTreeMap::new();
     for name in SPACES {
-        let space = partition.space(name)?.filter(|space| space.graph.nodes().next().is_some());
-        graphs.extend(space.map(|space| (name, format!("{:?}", space.graph))));
+        let text = partition.read(name, |space, rows| {
+            let mut text = String::new();
+            for number in 0..space.row.nodes {
+                // Where a list begins is the resident form's own.
+                let state = NodeState { newest_use: None, ..space.node(rows, Node(number))? };
+                text += &format!("{state:?}");
+            }
+            for number in 0..space.row.justifications {
+                let state = space.justification(rows, Justification::new(number))?;
+                text += &format!("{:?}", JustificationState { first_premise: Premise::new(0), ..state });
+            }
+            Ok(text)
+        })?;
+        graphs.extend(text.filter(|text| !text.is_empty()).map(|text| (name, text)));
     }
     Ok(graphs)
 }

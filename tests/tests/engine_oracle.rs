@@ -26,6 +26,7 @@ use std::{
     thread,
 };
 
+use recant_projections::fold::Forms;
 use recant_tests::{
     agree::{Figures, MemoryDisk, RocksDisk, Settings, compare},
     generate::{Record, listing, minimized, records, seeded},
@@ -100,6 +101,7 @@ fn check_reach(figures: &Figures) {
         ("previews", figures.previews, 50_000),
         ("reopened", figures.reopened, 5_000),
         ("abandoned", figures.abandoned, 5_000),
+        ("steps of loading", figures.loads, 5_000),
         ("standings of the past", figures.past_standings, 100_000),
         ("restored", figures.restored, 500),
         ("switched", figures.switched, 2_000),
@@ -118,10 +120,21 @@ fn written(seed: u64) -> Vec<Record> {
     seeded(seed, UNIVERSE_MAX, RECORDS_MAX).next().map(|sequence| records(&sequence)).unwrap_or_default()
 }
 
+/// Resident from the start; in pages throughout; or in pages and soon resident, back and forth. With segments of few items.
+fn forms(seed: u64) -> Forms {
+    let forms = Forms { segment_items_min: 6, ..Forms::default() };
+    match seed % 3 {
+        0 => forms,
+        1 => Forms { resident_max: 0, memory_budget_bytes: 0, ..forms },
+        _ => Forms { resident_max: 0, load_rows_max: 7, ..forms },
+    }
+}
+
 /// Compares; a panic of the engine is a difference too.
 fn agree(seed: u64, records: &[Record]) -> Result<Figures, String> {
     let in_rocks = seed.is_multiple_of(ROCKS_ONE_IN);
-    let settings = Settings { seed, settle: None, asks: true, reopen_one_in: if in_rocks { 60 } else { 24 } };
+    let settings =
+        Settings { seed, engine: None, forms: forms(seed), asks: true, reopen_one_in: if in_rocks { 60 } else { 24 } };
     let compared = catch_unwind(AssertUnwindSafe(|| {
         if in_rocks {
             compare(records, &RocksDisk::new().unwrap(), &settings)

@@ -17,7 +17,7 @@ use std::{
 };
 
 use recant_projections::{
-    fold::Settle,
+    fold::{Engine, Forms},
     justification::{
         resident::Resident,
         settle::{Edit, Faithful, Rule, Settled, settle_by},
@@ -111,17 +111,17 @@ fn the_rule_as_it_is_passes() {
     }
 }
 
-fn assert_caught(settle: Settle) {
-    let caught = (0..GRAPHS_MAX).find_map(|seed| found(seed, settle).map(|how| (seed + 1, how)));
+fn assert_caught(engine: Engine) {
+    let caught = (0..GRAPHS_MAX).find_map(|seed| found(seed, engine).map(|how| (seed + 1, how)));
     let (graphs, how) = caught.unwrap_or_else(|| panic!("{GRAPHS_MAX} sequences did not show the fault"));
     println!("caught by sequence {graphs}: {how}");
 }
 
 /// How the comparison tells the engine with another operation from the oracle. Previews and questions are left out: they
 /// compare the engine with itself, and would hide which results are wrong.
-fn found(seed: u64, settle: Settle) -> Option<String> {
+fn found(seed: u64, engine: Engine) -> Option<String> {
     let sequence = seeded(seed, 60, 170).next()?;
-    let settings = Settings { seed, settle: Some(settle), asks: false, reopen_one_in: 24 };
+    let settings = Settings { seed, engine: Some(engine), forms: Forms::default(), asks: false, reopen_one_in: 24 };
     let compared =
         catch_unwind(AssertUnwindSafe(|| compare(&records(&sequence), &MemoryDisk::default(), &settings).err()));
     match compared {

@@ -11,9 +11,9 @@ mod workload;
 use std::convert::Infallible;
 
 use recant_projections::{
-    fold::Settle,
+    fold::{Engine, Forms},
     justification::{
-        graph::{Arrival, Graph, Item, Node},
+        graph::{Arrival, Item, Node},
         resident::Resident,
         settle::{Arriving, Edit, Faithful, Justifying, Rule, Settled, Work, settle_by},
     },
@@ -55,7 +55,7 @@ impl Cost {
 }
 
 /// Every source of W1 is retracted and reinstated, three times over.
-fn w1(settle: Settle) -> Cost {
+fn w1(engine: Engine) -> Cost {
     let mut arrived = arrive(&W1, 1);
     let mut cost = Cost::default();
     for _ in 0..3 {
@@ -63,7 +63,7 @@ fn w1(settle: Settle) -> Cost {
             let retract = Edit { cover: observations.clone(), ..Edit::default() };
             let reinstate = Edit { uncover: observations.clone(), ..Edit::default() };
             for edit in [retract, reinstate] {
-                let Ok(settled) = settle(&mut arrived.graph, &edit);
+                let Ok(settled) = engine(&mut arrived.graph, &edit);
                 cost.add(&settled);
             }
         }
@@ -84,17 +84,17 @@ fn w1_has_few_suspects_for_what_changes() {
 /// A graph that is built by hand, with its costs.
 struct Built {
     graph: Resident,
-    settle: Settle,
+    engine: Engine,
     arrived: u32,
 }
 
 impl Built {
-    fn new(settle: Settle) -> Built {
-        Built { graph: Resident::default(), settle, arrived: 0 }
+    fn new(engine: Engine) -> Built {
+        Built { graph: Resident::default(), engine, arrived: 0 }
     }
 
     fn settle(&mut self, edit: &Edit) -> Settled {
-        let Ok(settled) = (self.settle)(&mut self.graph, edit);
+        let Ok(settled) = (self.engine)(&mut self.graph, edit);
         settled
     }
 
@@ -118,8 +118,8 @@ const REASONS: usize = 2_000;
 
 /// One belief with very many reasons, each of an observation of its own, and a chain that rests on it. All reasons but
 /// one are retracted one after the other, three times over, in either direction.
-fn many_reasons(settle: Settle) -> Cost {
-    let mut built = Built::new(settle);
+fn many_reasons(engine: Engine) -> Cost {
+    let mut built = Built::new(engine);
     let observations: Vec<Node> = (0..REASONS).map(|_| built.arrive(Kind::Observation, None)).collect();
     let hub = built.arrive(Kind::Belief, Some(vec![observations[0]]));
     observations[1..].iter().for_each(|observation| built.justify(hub, *observation));
@@ -198,7 +198,13 @@ fn a_ring_with_two_entries_is_half_suspect_at_most() {
 #[test]
 fn an_engine_that_is_right_and_slow_is_caught_here_alone() {
     for (sequence, seed) in seeded(11, 60, 170).take(30).zip(0..) {
-        let settings = Settings { seed, settle: Some(by::<NothingTakesOver>), asks: false, reopen_one_in: 24 };
+        let settings = Settings {
+            seed,
+            forms: Forms::default(),
+            engine: Some(by::<NothingTakesOver>),
+            asks: false,
+            reopen_one_in: 24,
+        };
         compare(&records(&sequence), &MemoryDisk::default(), &settings).unwrap();
     }
     let slow = w1(by::<NothingTakesOver>);

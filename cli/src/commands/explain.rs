@@ -15,7 +15,7 @@ use crate::{
 pub fn run(place: &Place, arguments: &arguments::Explain, output: &mut Output) -> Result<Exit> {
     let view = place.view()?.at(arguments.as_of.as_deref())?;
     let not_found = || Problem::not_found("node", &arguments.id);
-    let space = view.load_space()?.ok_or_else(not_found)?;
+    let space = view.open_space()?.ok_or_else(not_found)?;
     let explanation = query::explain(&view.store, &space, &view.moment, &arguments.id, arguments.limit.max(1))?
         .ok_or_else(not_found)?;
     if output.is_json() {

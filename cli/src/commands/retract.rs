@@ -157,7 +157,7 @@ pub(super) fn tell(event: &Event, decided: &Decided, decision: &Decision, output
 pub(super) fn preview(place: &Place, event: &Event) -> Result<Decided> {
     let view = place.view()?;
     let row = recant_projections::tables::partition::get(&view.store)?.unwrap_or_default();
-    let space = view.load_space()?.unwrap_or_else(|| fold::space::Space::empty(&place.space, u32::MAX));
+    let space = view.open_space()?.unwrap_or_else(|| fold::space::Space::empty(&place.space, u32::MAX));
     let preview = fold::preview(&view.store, &row, &space, event)?;
     Ok(Decided {
         position: preview.position.to_string(),

@@ -9,7 +9,7 @@ use recant_proto::{
 
 use crate::{
     fold::{Context, Refusal},
-    justification::graph::{Graph, Node},
+    justification::graph::Node,
     store::{Store, StoreError},
     tables::{Table, actions},
 };
@@ -50,7 +50,7 @@ pub(crate) fn settle<S: Store>(context: &mut Context<'_, S>, settled: &ActionSet
     let mut row = match context.known_node(&settled.action)? {
         None => actions::Row::default(),
         Some(node) => {
-            let Ok(state) = context.space.graph.node(node);
+            let state = context.space.node(&context.staged, node)?;
             if state.kind.is_some_and(|kind| kind != Kind::Action) {
                 let detail = format!("{:?} is not an action", settled.action);
                 return Err(Violation::at(Code::ActionTransition, "action_settled.action", detail).into());

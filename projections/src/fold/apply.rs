@@ -12,15 +12,14 @@ use recant_proto::{
     },
 };
 
-use super::{Context, Output, Refusal, publish, retract};
+use super::{Context, Output, Refusal, publish, retract, space::Outcome};
 use crate::{
     actions,
     justification::{
-        cascade,
         covers::{Arrived, ItemTimes},
         digest::NodeIdentity,
-        graph::{Arrival, Graph, Item, Justification, Node},
-        settle::{Arriving, Edit, Justifying, Settled, Work},
+        graph::{Arrival, Item, Justification, Node},
+        settle::{Arriving, Edit, Justifying, Work},
     },
     store::{Store, StoreError},
     tables::{
@@ -144,6 +143,16 @@ struct NewReason<'a> {
     rule: Option<&'a v1::Rule>,
 }
 
+/// A node that arrives: what is written of it.
+pub(super) struct Newborn {
+    arriving: Arriving,
+    source: Option<u32>,
+    observed: Instant,
+    texts: nodes::Texts,
+    /// Whether its own event is the first to name it: then all that there is of it is in its row.
+    is_first_named: bool,
+}
+
 impl<S: Store> Context<'_, S> {
     // Names.
 
@@ -157,12 +166,10 @@ impl<S: Store> Context<'_, S> {
         if let Some(node) = self.known_node(id)? {
             return Ok(node);
         }
-        let node = self.space.graph.add_node();
-        self.space.row.nodes = node.0 + 1;
+        let node = self.space.name_node();
         let space = self.space.number();
         self.staged.put(Table::Ids, ids::key(space, Namespace::Node, id), node.0.to_be_bytes().to_vec());
-        let row = nodes::Row { id: id.to_owned(), ..nodes::Row::default() };
-        self.staged.put(Table::Nodes, nodes::key(space, node), row.encode_to_vec());
+        self.staged.put(Table::Nodes, nodes::key(space, node), nodes::named(id));
         Ok(node)
     }
 
@@ -234,10 +241,11 @@ impl<S: Store> Context<'_, S> {
 
     fn bear(&mut self, birth: &Birth<'_>) -> Result<Published, Refusal> {
         let commitment = self.committer.node(birth.identity());
-        let has_arrived = match self.known_node(birth.id)? {
+        let named = self.known_node(birth.id)?;
+        let has_arrived = match named {
             None => false,
             Some(node) => {
-                let Ok(state) = self.space.graph.node(node);
+                let state = self.space.node(&self.staged, node)?;
                 if state.arrival.is_some() && state.commitment != commitment {
                     let detail = format!(
                         "{:?} is another node already; an id stands for one kind, subject and content. Use a new id, or justify that one",
@@ -255,10 +263,13 @@ impl<S: Store> Context<'_, S> {
         let premises = self.name_premises(reason.as_ref())?;
         let node = self.name_node(birth.id)?;
         let mut edit = Edit::default();
+        let mut newborn = None;
         if !has_arrived {
-            edit.arrive = Some(self.arriving(birth, node, commitment)?);
+            let arriving = self.arriving(birth, node, commitment, named.is_none())?;
+            edit.arrive = Some(arriving.0);
+            newborn = Some(arriving.1);
         }
-        self.settle_with_reason(edit, node, birth.id, reason, premises)
+        self.settle_with_reason(edit, newborn, node, birth.id, reason, premises)
     }
 
     fn justified(&mut self, justified: &Justified) -> Result<Published, Refusal> {
@@ -267,35 +278,37 @@ impl<S: Store> Context<'_, S> {
         };
         let premises = self.name_premises(Some(&reason))?;
         let head = self.name_node(&justified.node)?;
-        self.settle_with_reason(Edit::default(), head, &justified.node, Some(reason), premises)
+        self.settle_with_reason(Edit::default(), None, head, &justified.node, Some(reason), premises)
     }
 
-    /// Writes what a node is, and says how it enters the graph.
-    fn arriving(&mut self, birth: &Birth<'_>, node: Node, commitment: u128) -> Result<Arriving, StoreError> {
+    /// How a node enters the graph, and what is written of it once its state at birth is known.
+    fn arriving(
+        &mut self,
+        birth: &Birth<'_>,
+        node: Node,
+        commitment: u128,
+        is_first_named: bool,
+    ) -> Result<(Arriving, Newborn), StoreError> {
         let source = birth.observed.map(|observed| self.observe_source(observed)).transpose()?;
         let observed_at = birth.observed.map_or("", |observed| &observed.observed_at);
         let times = self.times([observed_at, &self.event.occurred_at])?;
+        let event = self.event;
         let is_observation = birth.kind == Kind::Observation;
-        let written_by = |text: &str| if is_observation { text.to_owned() } else { String::new() };
-        let (agent, run) = (written_by(&self.event.agent), written_by(&self.event.run));
-        let arrived = Arrived { item: Item::Node(node), source, agent: &agent, run: &run, times };
-        let covers = self.space.covers.covers_of(&arrived, "");
+        let (agent, run) = if is_observation { (event.agent.as_str(), event.run.as_str()) } else { ("", "") };
+        let arrived = Arrived { item: Item::Node(node), source, agent, run, times };
+        let covers = self.space.standing.covers_of(&arrived, "");
         if is_observation {
-            self.space.covers.insert(&arrived);
+            self.space.note(&arrived, self.staged.batch);
         }
         let arrival = self.space.row.arrived;
         self.space.row.arrived += 1;
-        let row = nodes::Row {
+        if let Some(proposed) = birth.action {
+            actions::propose(self, node, proposed)?;
+        }
+        let texts = nodes::Texts {
             id: birth.id.to_owned(),
-            kind: birth.kind as u32,
-            arrival,
-            offset: self.position.offset,
-            log_time_ms: self.log_time_ms,
-            agent: self.event.agent.clone(),
-            run: self.event.run.clone(),
-            step: self.event.step.clone(),
-            occurred_at: self.event.occurred_at.clone(),
-            source_plus_one: source.map_or(0, |source| source + 1),
+            step: event.step.clone(),
+            occurred_at: event.occurred_at.clone(),
             observed_at: observed_at.to_owned(),
             subject: birth.subject.to_owned(),
             content: birth.content.cloned(),
@@ -303,14 +316,10 @@ impl<S: Store> Context<'_, S> {
             literals: birth.literals.to_vec(),
             attributes: birth.attributes.clone(),
             embedding: birth.embedding.cloned(),
-            commitment: commitment.to_be_bytes().to_vec(),
-            event: self.event.id.clone(),
+            event: event.id.clone(),
         };
-        self.staged.put(Table::Nodes, nodes::key(self.space.number(), node), row.encode_to_vec());
-        if let Some(proposed) = birth.action {
-            actions::propose(self, node, proposed)?;
-        }
-        Ok(Arriving { node, kind: birth.kind, arrival: Arrival::new(arrival), commitment, covers })
+        let arriving = Arriving { node, kind: birth.kind, arrival: Arrival::new(arrival), commitment, covers };
+        Ok((arriving, Newborn { arriving, source, observed: times.observed, texts, is_first_named }))
     }
 
     /// Whether a justification is new; refuses one whose id is taken.
@@ -327,10 +336,14 @@ impl<S: Store> Context<'_, S> {
         let mut seen = std::collections::HashSet::new();
         premises.extend(justification.premises.iter().map(String::as_str).filter(|premise| seen.insert(*premise)));
         let id = if justification.id.is_empty() { None } else { Some(justification.id.as_str()) };
-        let known =
-            ids::get(&self.staged, self.space.number(), Namespace::Justification, id.unwrap_or(&self.event.id))?;
-        if let Some(number) = known {
-            if self.is_same_reason(Justification::new(number), head, &premises)? {
+        let space = self.space.number();
+        let known = match id {
+            Some(id) => justifications::find(&self.staged, space, id)?,
+            // The event is new, so that no justification has its id from it.
+            None => ids::get(&self.staged, space, Namespace::Justification, &self.event.id)?.map(Justification::new),
+        };
+        if let Some(known) = known {
+            if self.is_same_reason(known, head, &premises)? {
                 return Ok(None);
             }
             let detail = format!("{:?} is another justification already", id.unwrap_or(&self.event.id));
@@ -341,12 +354,12 @@ impl<S: Store> Context<'_, S> {
 
     fn is_same_reason(&self, known: Justification, head: &str, premises: &[&str]) -> Result<bool, StoreError> {
         let row = justifications::get(&self.staged, self.space.number(), known)?;
-        if self.known_node(head)? != Some(Node(row.head)) || row.premises.len() != premises.len() {
+        if self.known_node(head)? != Some(row.head) || row.premises.len() != premises.len() {
             return Ok(false);
         }
         for premise in premises {
             match self.known_node(premise)? {
-                Some(node) if row.premises.contains(&node.0) => {}
+                Some(node) if row.premises.contains(&node) => {}
                 _ => return Ok(false),
             }
         }
@@ -360,6 +373,7 @@ impl<S: Store> Context<'_, S> {
     fn settle_with_reason(
         &mut self,
         mut edit: Edit,
+        newborn: Option<Newborn>,
         head: Node,
         head_id: &str,
         reason: Option<NewReason<'_>>,
@@ -368,7 +382,7 @@ impl<S: Store> Context<'_, S> {
         if let Some(reason) = reason {
             edit.justify = Some(self.justifying(head, head_id, &reason, premises)?);
         }
-        Ok(self.settle(&edit, &[])?)
+        Ok(self.settle(&edit, newborn, &[])?)
     }
 
     /// Writes what a justification is, and says how it enters the graph.
@@ -388,31 +402,36 @@ impl<S: Store> Context<'_, S> {
         let justification = Justification::new(self.space.row.justifications);
         self.space.row.justifications += 1;
         let times = self.times(["", &event.occurred_at])?;
-        let arrived = Arrived {
-            item: Item::Justification(justification),
-            source: None,
-            agent: &event.agent,
-            run: &event.run,
-            times,
+        let (item, agent, run) = (Item::Justification(justification), event.agent.as_str(), event.run.as_str());
+        let arrived = Arrived { item, source: None, agent, run, times };
+        let covers = self.space.standing.covers_of(&arrived, id);
+        self.space.note(&arrived, self.staged.batch);
+        let new = justifications::New {
+            head: justifications::Head {
+                head,
+                next_of_head: self.space.newest_justification(&self.staged, head)?,
+                offset: self.position.offset,
+                log_time_ms: self.log_time_ms,
+                observed: times.observed,
+                commitment,
+                premises: justifications::NO_PREMISES,
+                agent,
+                run,
+            },
+            premises: &premises,
         };
-        let covers = self.space.covers.covers_of(&arrived, id);
-        self.space.covers.insert(&arrived);
-        let row = justifications::Row {
+        let texts = justifications::Texts {
             id: id.to_owned(),
-            head: head.0,
-            premises: premises.iter().map(|premise| premise.0).collect(),
-            agent: event.agent.clone(),
-            run: event.run.clone(),
             step: event.step.clone(),
             rule: reason.rule.cloned(),
             occurred_at: event.occurred_at.clone(),
-            offset: self.position.offset,
-            log_time_ms: self.log_time_ms,
-            commitment: commitment.to_be_bytes().to_vec(),
         };
-        self.staged.put(Table::Justifications, justifications::key(space, justification), row.encode_to_vec());
-        let number = justification.number().to_be_bytes().to_vec();
-        self.staged.put(Table::Ids, ids::key(space, Namespace::Justification, id), number);
+        let key = justifications::key(space, justification);
+        self.staged.put(Table::Justifications, key, justifications::value(&new, &texts));
+        if !reason.id.is_empty() {
+            let number = justification.number().to_be_bytes().to_vec();
+            self.staged.put(Table::Ids, ids::key(space, Namespace::Justification, id), number);
+        }
         if let Some(value) = justification_covers::value(covers) {
             self.staged.put(Table::JustificationCovers, justification_covers::key(space, justification), value);
         }
@@ -423,26 +442,36 @@ impl<S: Store> Context<'_, S> {
 
     /// Settles the graph, stages what moved, and makes the records of the cascade. `targets` are those of the retraction
     /// that begins or ends.
-    pub(super) fn settle(&mut self, edit: &Edit, targets: &[v1::Target]) -> Result<Published, StoreError> {
-        let Ok(settled) = (self.settle)(&mut self.space.graph, edit);
-        let Ok(changes) = cascade::in_order(&mut self.space.graph, edit, &settled);
-        self.space.row.add_to_digest(settled.digest_delta);
-        self.stage(&settled);
-        if settled.moves.iter().any(|moved| moved.before.is_some() || !moved.after.is_in()) {
+    pub(super) fn settle(
+        &mut self,
+        edit: &Edit,
+        newborn: Option<Newborn>,
+        targets: &[v1::Target],
+    ) -> Result<Published, StoreError> {
+        let outcome = self.space.settle(&self.staged, self.engine, edit)?;
+        self.space.row.add_to_digest(outcome.settled.digest_delta);
+        self.stage(&outcome, newborn);
+        if outcome.settled.moves.iter().any(|moved| moved.before.is_some() || !moved.after.is_in()) {
             publish::stage_cause(self);
         }
-        Ok((publish::cascade(self, &changes, targets)?, settled.work))
+        Ok((publish::cascade(self, &outcome.changes, targets)?, outcome.settled.work))
     }
 
-    fn stage(&mut self, settled: &Settled) {
+    fn stage(&mut self, outcome: &Outcome, newborn: Option<Newborn>) {
         let space = self.space.number();
-        for node in &settled.touched {
-            let Ok(state) = self.space.graph.node(*node);
-            let row = node_states::Row::of(&state);
-            self.staged.put(Table::NodeStates, node_states::key(space, *node), row.encode());
+        let settled = &outcome.settled;
+        let born_with_its_row = newborn.as_ref().filter(|newborn| newborn.is_first_named);
+        let born_with_its_row = born_with_its_row.map(|newborn| newborn.arriving.node);
+        for (node, state) in settled.touched.iter().zip(&outcome.touched) {
+            let row = node_states::Row::of(state);
+            if let Some(newborn) = newborn.as_ref().filter(|newborn| newborn.arriving.node == *node) {
+                self.staged.put(Table::Nodes, nodes::key(space, *node), self.newborn_value(newborn, &row));
+            }
+            if born_with_its_row != Some(*node) {
+                self.staged.put(Table::NodeStates, node_states::key(space, *node), row.encode());
+            }
         }
-        for justification in &settled.recovered {
-            let Ok(state) = self.space.graph.justification(*justification);
+        for (justification, state) in settled.recovered.iter().zip(&outcome.recovered) {
             let key = justification_covers::key(space, *justification);
             match justification_covers::value(state.covers) {
                 Some(value) => self.staged.put(Table::JustificationCovers, key, value),
@@ -450,12 +479,46 @@ impl<S: Store> Context<'_, S> {
             }
         }
         for moved in &settled.moves {
-            let key = history::key(space, moved.node, self.position.offset);
-            self.staged.put(Table::History, key, history::value(moved.after, self.log_time_ms));
             self.space.row.nodes_in += u32::from(moved.after.is_in());
             self.space.row.nodes_in -= u32::from(moved.before.is_some_and(|before| before.is_in()));
+            // A birth is in the row of the node.
+            if moved.before.is_some() {
+                let key = history::key(space, moved.node, self.position.offset);
+                self.staged.put(Table::History, key, history::value(moved.after, self.log_time_ms));
+            }
         }
     }
+
+    fn newborn_value(&self, newborn: &Newborn, birth: &node_states::Row) -> Vec<u8> {
+        let head = nodes::Head {
+            kind: newborn.arriving.kind,
+            standing: birth.standing,
+            arrival: newborn.arriving.arrival.number(),
+            offset: self.position.offset,
+            log_time_ms: self.log_time_ms,
+            source: newborn.source,
+            observed: newborn.observed,
+            commitment: newborn.arriving.commitment,
+            rank: birth.rank,
+            support: birth.support,
+            newest_justification: birth.newest_justification,
+            covers: birth.covers,
+            agent: &self.event.agent,
+            run: &self.event.run,
+        };
+        nodes::arrived(&head, &newborn.texts)
+    }
+}
+
+/// Whether the justification in a body has no id of its own, and so that of its event.
+pub(super) fn is_named_by_its_event(body: &Body) -> bool {
+    let justification = match body {
+        Body::Derived(derived) => derived.justification.as_ref(),
+        Body::ActionProposed(proposed) => proposed.justification.as_ref(),
+        Body::Justified(justified) => justified.justification.as_ref(),
+        _ => None,
+    };
+    justification.is_some_and(|justification| justification.id.is_empty())
 }
 
 /// The kind of a source that exists is the operator's to change; so is whether it is ground.

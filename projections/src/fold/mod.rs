@@ -6,11 +6,10 @@
 
 mod apply;
 mod control;
+mod open;
 pub mod publish;
 mod retract;
 pub mod space;
-
-use std::{collections::HashMap, convert::Infallible};
 
 use recant_proto::{
     id::CONTROL_SPACE,
@@ -25,14 +24,16 @@ use recant_proto::{
 use crate::{
     justification::{
         digest::Committer,
-        resident::Resident,
-        settle::{Edit, Settled, Work, settle},
+        settle::{Work, settle},
     },
     store::{Batch, Staged, StoreError, WriteStore},
     tables::{Table, events, partition, spaces, times},
 };
+pub use open::Forms;
+use open::OpenSpaces;
 use prost::Message as _;
 pub use retract::{Preview, PreviewError, preview};
+pub use space::Engine;
 use space::Space;
 
 /// A record of `recant.events`.
@@ -171,20 +172,16 @@ pub struct Partition<S> {
     store: S,
     row: partition::Row,
     batch: Batch,
-    spaces: HashMap<String, Space>,
-    /// When each space was last used, in events; for [`Partition::unload_idle`].
-    used: HashMap<String, u64>,
+    open: OpenSpaces,
     committer: Committer,
     limits: Limits,
-    settle: Settle,
+    forms: Forms,
+    engine: Engine,
 }
-
-/// The one operation of the engine. Always [`settle`], but in the tests that plant faults in it.
-pub type Settle = fn(&mut Resident, &Edit) -> Result<Settled, Infallible>;
 
 /// What an event is applied to.
 pub(crate) struct Context<'a, S> {
-    pub settle: Settle,
+    pub engine: Engine,
     pub space: &'a mut Space,
     pub staged: Staged<'a, S>,
     pub committer: &'a Committer,
@@ -210,11 +207,11 @@ impl<S: WriteStore> Partition<S> {
             store,
             row,
             batch: Batch::default(),
-            spaces: HashMap::new(),
-            used: HashMap::new(),
+            open: OpenSpaces::default(),
             committer: Committer::new(&[]),
             limits: validate::DEFAULT_LIMITS,
-            settle,
+            forms: Forms::default(),
+            engine: settle,
         };
         partition.adopt_row();
         Ok(partition)
@@ -222,8 +219,13 @@ impl<S: WriteStore> Partition<S> {
 
     /// The same with another operation in the engine's place, for the tests that plant faults.
     #[doc(hidden)]
-    pub fn with_settle(self, settle: Settle) -> Self {
-        Partition { settle, ..self }
+    pub fn with_engine(self, engine: Engine) -> Self {
+        Partition { engine, ..self }
+    }
+
+    /// The same with other rules for the forms of spaces.
+    pub fn with_forms(self, forms: Forms) -> Self {
+        Partition { forms, ..self }
     }
 
     /// Takes limits and key from the row.
@@ -262,14 +264,21 @@ impl<S: WriteStore> Partition<S> {
         &self.row
     }
 
-    /// A space as it is with the open batch, loaded if it was not.
+    /// A space as it is with the open batch, opened if it was not.
     pub fn space(&mut self, name: &str) -> Result<Option<&Space>, FoldError> {
-        if !self.spaces.contains_key(name) {
-            let Some(space) = Space::load(&self.store, name)? else { return Ok(None) };
-            self.spaces.insert(name.to_owned(), space);
-        }
-        self.used.insert(name.to_owned(), self.row.next_offset);
-        Ok(self.spaces.get(name))
+        let found = self.open.get_or_open(&self.store, name, &self.forms, self.row.next_offset)?;
+        Ok(found.map(|space| &*space))
+    }
+
+    /// Reads a space as it is with the open batch.
+    pub fn read<R>(
+        &mut self,
+        name: &str,
+        read: impl FnOnce(&Space, &Staged<'_, S>) -> Result<R, StoreError>,
+    ) -> Result<Option<R>, FoldError> {
+        let found = self.open.get_or_open(&self.store, name, &self.forms, self.row.next_offset)?;
+        let staged = Staged { store: &self.store, batch: &mut self.batch };
+        Ok(found.map(|space| read(space, &staged)).transpose()?)
     }
 
     /// Writes the open batch, position included.
@@ -285,25 +294,37 @@ impl<S: WriteStore> Partition<S> {
     /// Forgets the open batch: state is what is stored.
     pub fn abandon(&mut self) -> Result<(), FoldError> {
         self.batch.clear();
-        self.spaces.clear();
-        self.used.clear();
+        self.open = OpenSpaces::default();
         let untouched = untouched_row(incarnation_of(&self.row), self.row.partition);
         self.row = partition::get(&self.store)?.unwrap_or(untouched);
         self.adopt_row();
         Ok(())
     }
 
-    /// Keeps at most so many spaces in memory, the last used ones. Call it when no batch is open.
-    pub fn unload_idle(&mut self, spaces_max: usize) {
-        if self.spaces.len() <= spaces_max || !self.batch.is_empty() {
-            return;
+    /// Keeps what is in memory within the budget: spaces go, the least recently used first. Call it when no batch is open.
+    pub fn keep_within_budget(&mut self) {
+        self.keep_within(self.forms.memory_budget_bytes);
+    }
+
+    /// The same with another budget, this once.
+    pub fn keep_within(&mut self, budget_bytes: usize) {
+        if self.batch.is_empty() {
+            self.open.keep_within(budget_bytes, &self.forms);
         }
-        let mut by_use: Vec<(u64, String)> = self.used.iter().map(|(name, used)| (*used, name.clone())).collect();
-        by_use.sort_unstable();
-        for (_, name) in by_use.iter().take(self.spaces.len() - spaces_max) {
-            self.spaces.remove(name);
-            self.used.remove(name);
+    }
+
+    /// Brings a space that is busy some rows closer to being resident, and says whether there is more to do. Call it when no
+    /// batch is open; each call takes a few milliseconds.
+    pub fn load_busy(&mut self) -> Result<bool, FoldError> {
+        if !self.batch.is_empty() {
+            return Ok(false);
         }
+        Ok(self.open.load_busy(&self.store, &self.forms)?)
+    }
+
+    /// Bytes in use by spaces, as near as can be told.
+    pub fn resident_bytes(&self) -> usize {
+        self.open.resident_bytes
     }
 
     /// Folds the next record into the open batch.
@@ -357,8 +378,8 @@ impl<S: WriteStore> Partition<S> {
         self.check_place(&decoded.event, input)?;
         let fingerprint = wire::fingerprint(&decoded, input.value);
         let event = &decoded.event;
-        self.load_space(&event.space)?;
-        let Some(mut space) = self.spaces.get_mut(&event.space) else { return Ok(()) };
+        let number = self.row.next_space;
+        let mut space = self.open.get_or_begin(&self.store, &event.space, &self.forms, self.row.next_offset, number)?;
         let mut staged = Staged { store: &self.store, batch: &mut self.batch };
         let event_key = events::key(space.number(), &event.id);
         if let Some(known) = crate::tables::read::<events::Row>(&staged, Table::Events, &event_key)? {
@@ -370,10 +391,11 @@ impl<S: WriteStore> Partition<S> {
             let detail = format!("{:?} is the event at {at}; give each event an id of its own", event.id);
             return Err(Violation::at(Code::EventIdTaken, "id", detail).into());
         }
-        let row = events::Row {
+        let mut row = events::Row {
             offset: input.offset,
             fingerprint: fingerprint.to_vec(),
             skipped: decoded.unknown_body.is_some(),
+            justification_plus_one: 0,
         };
         let position = Position { partition: self.row.partition, offset: input.offset };
         match &event.body {
@@ -386,34 +408,22 @@ impl<S: WriteStore> Partition<S> {
             Some(body) => {
                 let incarnation = incarnation_of(&self.row);
                 let committer = &self.committer;
-                let settle = self.settle;
+                let engine = self.engine;
+                let justifications = space.row.justifications;
                 let mut context =
-                    Context { settle, space, staged, committer, event, position, log_time_ms, incarnation };
+                    Context { engine, space, staged, committer, event, position, log_time_ms, incarnation };
                 (folded.outputs, folded.work) = apply::apply(&mut context, body)?;
                 Context { space, staged, .. } = context;
                 space.row.last_offset = input.offset + 1;
+                if space.row.justifications > justifications && apply::is_named_by_its_event(body) {
+                    row.justification_plus_one = space.row.justifications;
+                }
+                space.write_segment(self.forms.segment_items_min, staged.batch);
             }
         }
         staged.put(Table::Events, event_key, row.encode_to_vec());
         staged.put(Table::Spaces, event.space.clone().into_bytes(), space.row.encode_to_vec());
         self.row.next_space = self.row.next_space.max(space.row.number + 1);
-        Ok(())
-    }
-
-    fn load_space(&mut self, name: &str) -> Result<(), StoreError> {
-        if !self.spaces.contains_key(name) {
-            // A space that was opened in this batch and has nothing stored yet is in memory already.
-            let in_memory = self.spaces.values().map(|space| space.row.number + 1).max().unwrap_or(0);
-            let number = self.row.next_space.max(in_memory);
-            let space = Space::load(&self.store, name)?.unwrap_or_else(|| Space::empty(name, number));
-            self.spaces.insert(name.to_owned(), space);
-        }
-        match self.used.get_mut(name) {
-            Some(used) => *used = self.row.next_offset,
-            None => {
-                self.used.insert(name.to_owned(), self.row.next_offset);
-            }
-        }
         Ok(())
     }
 
@@ -515,7 +525,8 @@ pub fn incarnation_of(row: &partition::Row) -> Incarnation {
 }
 
 fn limits_of(row: &partition::Row) -> Limits {
-    let or_default = |limit: u32, default: u32| if limit == 0 { default } else { limit };
+    // What a log says of itself can only be stricter.
+    let or_default = |limit: u32, default: u32| if limit == 0 { default } else { limit.min(default) };
     let defaults = validate::DEFAULT_LIMITS;
     Limits {
         max_event_bytes: or_default(row.max_event_bytes, defaults.max_event_bytes),

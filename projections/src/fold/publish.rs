@@ -131,13 +131,13 @@ fn record(
 ) -> Result<(Change, Kind), StoreError> {
     let node = change.moved.node;
     let row = nodes::get(store, frame.number, node)?;
-    let kind = row.kind().ok_or_else(|| crate::tables::damaged(Table::Nodes, "a node that changed has no kind"))?;
-    let source = row.source().map(|number| sources::get(store, frame.number, number)).transpose()?;
+    let kind = row.kind.ok_or_else(|| crate::tables::damaged(Table::Nodes, "a node that changed has no kind"))?;
+    let source = row.source.map(|number| sources::get(store, frame.number, number)).transpose()?;
     let action = if kind == Kind::Action { actions::get(store, frame.number, node)? } else { None };
     let record = Change {
-        node: row.id,
+        node: row.texts.id,
         kind: kind.as_str().to_owned(),
-        subject: row.subject,
+        subject: row.texts.subject,
         agent: row.agent,
         run: row.run,
         source: source.map(|source| source.id().to_owned()).unwrap_or_default(),

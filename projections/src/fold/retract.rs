@@ -9,16 +9,14 @@ use recant_proto::{
 
 use super::{
     Context, Output, Refusal, publish,
-    space::{Space, StoredItems, known_targets},
+    space::{Space, known_targets},
 };
 use crate::{
     justification::{
-        cascade,
         covers::Plan,
-        overlay::Overlay,
-        settle::{Edit, Work, settle},
+        settle::{Edit, Work},
     },
-    store::{Read, Store, StoreError},
+    store::{Read, Rows, Store, StoreError},
     tables::{
         SpaceNumber, Table,
         ids::{self, Namespace},
@@ -123,11 +121,10 @@ fn check_position(space: &Space, partition_number: u32, only_if: &str) -> Result
 }
 
 /// Plans an intent: what is covered and uncovered by it. Everything that a target names has been named.
-fn plan(store: &impl Read, space: &Space, intent: &Intent) -> Result<Plan, StoreError> {
-    let items = StoredItems { store, space: space.number(), graph: &space.graph };
+fn plan(store: &impl Rows, space: &Space, intent: &Intent) -> Result<Plan, StoreError> {
     let begin = known_targets(store, space.number(), &intent.begin)?;
     let lift = known_targets(store, space.number(), &intent.lifted_targets())?;
-    space.covers.plan(&begin, &lift, &items)
+    space.standing.plan(&begin, &lift, &space.there(store))
 }
 
 /// A retraction begins.
@@ -162,7 +159,7 @@ pub(super) fn begin<S: Store>(
     put(context, number, &row);
     if !intent.arrives_lifted {
         let targets = known_targets(&context.staged, context.space.number(), &row.targets)?;
-        context.space.covers.begin(number, &targets);
+        context.space.standing.begin(number, &targets);
         let commitment = context.committer.retraction(id, &row.targets);
         context.space.row.add_to_digest(commitment);
     }
@@ -204,7 +201,7 @@ fn carry_out<S: Store>(
     let lifted = Some(moment(context));
     for (number, row) in intent.lift {
         let targets = known_targets(&context.staged, context.space.number(), &row.targets)?;
-        context.space.covers.lift(number, &targets);
+        context.space.standing.lift(number, &targets);
         let commitment = context.committer.retraction(&row.id, &row.targets);
         context.space.row.add_to_digest(commitment.wrapping_neg());
         let row = retractions::Row {
@@ -226,7 +223,7 @@ fn carry_out<S: Store>(
         put(context, number, &row);
     }
     let edit = Edit { cover: plan.cover, uncover: plan.uncover, ..Edit::default() };
-    Ok(context.settle(&edit, &counted)?)
+    Ok(context.settle(&edit, None, &counted)?)
 }
 
 fn moment<S>(context: &Context<'_, S>) -> Moment {
@@ -284,7 +281,7 @@ impl From<Refusal> for PreviewError {
 }
 
 /// What the event of a retraction or reinstatement would do.
-pub fn preview(store: &impl Read, row: &partition::Row, space: &Space, event: &Event) -> Result<Preview, PreviewError> {
+pub fn preview(store: &impl Rows, row: &partition::Row, space: &Space, event: &Event) -> Result<Preview, PreviewError> {
     let intent = match &event.body {
         Some(Body::Retracted(retracted)) => intend_retraction(store, space, row.partition, &event.id, retracted)?,
         Some(Body::Reinstated(reinstated)) => intend_reinstatement(store, space, row.partition, reinstated)?,
@@ -297,7 +294,7 @@ pub fn preview(store: &impl Read, row: &partition::Row, space: &Space, event: &E
 }
 
 fn preview_intent(
-    store: &impl Read,
+    store: &impl Rows,
     row: &partition::Row,
     space: &Space,
     event: &Event,
@@ -305,9 +302,7 @@ fn preview_intent(
 ) -> Result<Preview, PreviewError> {
     let plan = plan(store, space, intent)?;
     let edit = Edit { cover: plan.cover, uncover: plan.uncover, ..Edit::default() };
-    let mut overlay = Overlay::over(&space.graph);
-    let Ok(settled) = settle(&mut overlay, &edit);
-    let Ok(changes) = cascade::in_order(&mut overlay, &edit, &settled);
+    let changes = space.preview(store, &edit)?;
     let next = Position { partition: row.partition, offset: row.next_offset };
     let frame = publish::Frame {
         space: &space.name,

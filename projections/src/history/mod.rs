@@ -1,16 +1,16 @@
-//! What was believed when, answered from an index without a replay: for each node, a row for each event that moved its
-//! standing. The layout is in [`crate::tables::history`].
+//! What was believed when, answered from an index without a replay: for each node its birth, and a row for each event that
+//! moved its standing after that. The layouts are in [`crate::tables::nodes`] and [`crate::tables::history`].
 
-use std::ops::ControlFlow;
+use std::{collections::HashMap, ops::ControlFlow};
 
 use crate::{
     fold::space::Space,
-    justification::graph::Node,
+    justification::{graph::Node, resident::Resident},
     store::{Store, StoreError},
     tables::{
         SpaceNumber, Table,
         history::{self, Entry},
-        of_space,
+        nodes, of_space,
     },
 };
 
@@ -22,30 +22,36 @@ pub fn standing_at(
     offset: u64,
 ) -> Result<Option<Entry>, StoreError> {
     let found = store.last(Table::History, &history::of_node(space, node), &history::key(space, node, offset))?;
-    found.map(|(key, value)| Ok(history::decode(&key, &value)?.1)).transpose()
+    match found {
+        Some((key, value)) => Ok(Some(history::decode(&key, &value)?.1)),
+        None => Ok(birth(store, space, node)?.filter(|birth| birth.offset <= offset)),
+    }
+}
+
+/// The standing with which a node arrived, if it has.
+fn birth(store: &impl Store, space: SpaceNumber, node: Node) -> Result<Option<Entry>, StoreError> {
+    let value = nodes::value(store, space, node)?;
+    let head = nodes::Row::decode(&value)?.head;
+    Ok(head.map(|head| Entry { offset: head.offset, standing: head.standing, log_time_ms: head.log_time_ms }))
 }
 
 /// All that happened to a node, the first first.
 pub fn of_node(store: &impl Store, space: SpaceNumber, node: Node) -> Result<Vec<Entry>, StoreError> {
-    let mut entries = Vec::new();
+    let mut entries: Vec<Entry> = birth(store, space, node)?.into_iter().collect();
     let prefix = history::of_node(space, node);
     scan(store, &prefix, |_, entry| entries.push(entry))?;
     Ok(entries)
 }
 
-/// The standing of every node of a space that had arrived after the event at an offset, by node number.
-pub fn all_at(store: &impl Store, space: SpaceNumber, offset: u64) -> Result<Vec<(Node, Entry)>, StoreError> {
-    let mut standings: Vec<(Node, Entry)> = Vec::new();
+/// Of the nodes of a space that had moved after their birth when the event at an offset was applied: the last move.
+pub fn moved_by(store: &impl Store, space: SpaceNumber, offset: u64) -> Result<HashMap<Node, Entry>, StoreError> {
+    let mut moved = HashMap::new();
     scan(store, &of_space(space), |node, entry| {
-        if entry.offset > offset {
-            return;
-        }
-        match standings.last_mut() {
-            Some(last) if last.0 == node => last.1 = entry,
-            _ => standings.push((node, entry)),
+        if entry.offset <= offset {
+            moved.insert(node, entry);
         }
     })?;
-    Ok(standings)
+    Ok(moved)
 }
 
 fn scan(store: &impl Store, prefix: &[u8], mut visit: impl FnMut(Node, Entry)) -> Result<(), StoreError> {
@@ -63,12 +69,13 @@ fn scan(store: &impl Store, prefix: &[u8], mut visit: impl FnMut(Node, Entry)) -
     outcome
 }
 
-/// Whether the last row of every node's history is its standing. For `doctor`.
+/// Whether the last entry of every node's history is its standing. For `doctor`.
 pub fn agrees_with(store: &impl Store, space: &Space) -> Result<Result<(), String>, StoreError> {
-    let last = all_at(store, space.number(), u64::MAX)?;
-    let mut last = last.into_iter().peekable();
-    for (node, state) in space.graph.nodes().filter(|(_, state)| state.arrival.is_some()) {
-        let entry = last.next_if(|(other, _)| *other == node).map(|(_, entry)| entry.standing);
+    for (node, state) in space.resident().into_iter().flat_map(Resident::nodes) {
+        if state.arrival.is_none() {
+            continue;
+        }
+        let entry = standing_at(store, space.number(), node, u64::MAX)?.map(|entry| entry.standing);
         if entry != Some(state.standing) {
             return Ok(Err(format!("node {}: {:?} by its state, {entry:?} by its history", node.0, state.standing)));
         }

@@ -5,7 +5,7 @@
 //! node that the event bears. A change is named or has such a premise, so every change is reached.
 
 use super::{
-    graph::{Arrival, Graph, Item, Marks, Node},
+    graph::{Arrival, EditGraph, Item, Marks, Node},
     settle::{Edit, Move, Settled},
 };
 
@@ -19,7 +19,7 @@ pub struct Change {
 }
 
 /// The changes of an operation in the order in which they are published.
-pub fn in_order<G: Graph>(graph: &mut G, edit: &Edit, settled: &Settled) -> Result<Vec<Change>, G::Error> {
+pub fn in_order<G: EditGraph>(graph: &mut G, edit: &Edit, settled: &Settled) -> Result<Vec<Change>, G::Error> {
     if !settled.moves.iter().any(Move::is_change) {
         return Ok(Vec::new());
     }
@@ -42,12 +42,12 @@ pub fn in_order<G: Graph>(graph: &mut G, edit: &Edit, settled: &Settled) -> Resu
             if let Some(moved) = found.ok().filter(Move::is_change) {
                 ordered.push(Change { moved, distance });
             }
-            let mut next = graph.node(node)?.newest_use;
-            while let Some(premise) = next {
-                let edge = graph.premise(premise)?;
-                let head = graph.justification(edge.justification)?.head;
+            let mut uses = graph.first_use(node)?;
+            while let Some(place) = uses {
+                let (justification, next) = graph.follow(place)?;
+                let head = graph.justification(justification)?.head;
                 reach(graph, head, &mut next_frontier)?;
-                next = edge.next_use;
+                uses = next;
             }
         }
         std::mem::swap(&mut frontier, &mut next_frontier);
@@ -57,7 +57,7 @@ pub fn in_order<G: Graph>(graph: &mut G, edit: &Edit, settled: &Settled) -> Resu
 }
 
 /// Puts the marked nodes that an event names on the frontier.
-fn reach_named<G: Graph>(
+fn reach_named<G: EditGraph>(
     graph: &mut G,
     edit: &Edit,
     settled: &Settled,
@@ -81,7 +81,7 @@ fn reach_named<G: Graph>(
 }
 
 /// Puts a marked node on the frontier, once.
-fn reach<G: Graph>(graph: &mut G, node: Node, frontier: &mut Vec<(Arrival, Node)>) -> Result<(), G::Error> {
+fn reach<G: EditGraph>(graph: &mut G, node: Node, frontier: &mut Vec<(Arrival, Node)>) -> Result<(), G::Error> {
     let arrival = graph.edit_node(node, |state| {
         let first = state.marks.has(Marks::CHANGED);
         state.marks.clear(Marks::CHANGED);

@@ -1,9 +1,9 @@
 //! What a retraction covers: from targets and windows to the nodes and justifications that they name.
 //!
-//! For each kind of target there is an index of what it can name, and of the standing retractions that name it; so a
-//! retraction finds what is there, and what arrives later finds the retractions that stand.
+//! A retraction that begins looks into a [`Catalogue`] for what is there and matches; what arrives later looks into
+//! [`Standing`] for the retractions that stand and match it.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use recant_proto::{
     reject::Violation,
@@ -22,21 +22,30 @@ pub struct ItemTimes {
     pub log: Instant,
 }
 
+/// One of the two clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Clock {
+pub enum Clock {
+    /// The writers'.
     Observed,
+    /// The log's.
     Log,
 }
 
 /// A half-open window on one of the two clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    clock: Clock,
-    from: Option<Instant>,
-    to: Option<Instant>,
+    /// Which clock.
+    pub clock: Clock,
+    /// From this instant on.
+    pub from: Option<Instant>,
+    /// Up to this instant, which is outside.
+    pub to: Option<Instant>,
 }
 
 impl Window {
+    /// The window into which everything falls.
+    pub const WHOLE: Window = Window { clock: Clock::Observed, from: None, to: None };
+
     /// The window of a target.
     pub fn of(target: &v1::Target) -> Result<Window, Violation> {
         let default = match target.what {
@@ -53,11 +62,13 @@ impl Window {
         Ok(Window { clock, from: end(&window.from)?, to: end(&window.to)? })
     }
 
-    fn is_whole(&self) -> bool {
+    /// Whether everything falls into it.
+    pub fn is_whole(&self) -> bool {
         self.from.is_none() && self.to.is_none()
     }
 
-    fn contains_instant(&self, instant: Instant) -> bool {
+    /// Whether an instant of its clock falls into it.
+    pub fn contains_instant(&self, instant: Instant) -> bool {
         self.from.is_none_or(|from| from <= instant) && self.to.is_none_or(|to| instant < to)
     }
 
@@ -109,8 +120,8 @@ impl Target {
     }
 }
 
-/// What is needed beside the index to find items: kept on disk, and read for windows that the index does not sort by.
-pub trait Items {
+/// What there is that a retraction can name: in memory ([`super::listed`]), or in pages.
+pub trait Catalogue {
     /// What reading can fail with.
     type Error;
 
@@ -121,7 +132,19 @@ pub trait Items {
     fn justification(&self, id: &str) -> Result<Option<Justification>, Self::Error>;
 
     /// Whether a node has arrived.
-    fn has_arrived(&self, node: Node) -> bool;
+    fn has_arrived(&self, node: Node) -> Result<bool, Self::Error>;
+
+    /// The observations of a source within a window, in no particular order.
+    fn of_source(&self, source: u32, window: &Window, found: &mut Vec<Item>) -> Result<(), Self::Error>;
+
+    /// What an agent wrote, in one run or in all, within a window, in no particular order.
+    fn of_agent(
+        &self,
+        agent: &str,
+        run: Option<&str>,
+        window: &Window,
+        found: &mut Vec<Item>,
+    ) -> Result<(), Self::Error>;
 }
 
 /// Who wrote an item that arrives, and what else a target can name it by.
@@ -146,28 +169,20 @@ struct StandingWindow {
 }
 
 #[derive(Debug, Default)]
-struct SourceIndex {
+struct OverSource {
     /// How many standing targets cover the source as a whole.
     whole: u32,
     windows: Vec<StandingWindow>,
-    by_observed: BTreeSet<(Instant, Node)>,
-    /// In order of arrival, which is the order of the log's clock.
-    by_log: Vec<(i64, Node)>,
 }
 
+/// The retractions that stand, by what they name.
 #[derive(Debug, Default)]
-struct AgentIndex {
-    standing: Vec<(Option<String>, StandingWindow)>,
-    /// Items by run, in order of arrival.
-    runs: HashMap<String, Vec<(i64, Item)>>,
-}
-
-/// What retractions can name, and those that stand.
-#[derive(Debug, Default)]
-pub struct CoverIndex {
-    sources: HashMap<u32, SourceIndex>,
-    agents: HashMap<String, AgentIndex>,
+pub struct Standing {
+    sources: HashMap<u32, OverSource>,
+    /// By agent; in one run or in all.
+    agents: HashMap<String, Vec<(Option<String>, StandingWindow)>>,
     nodes: HashMap<Node, Vec<StandingWindow>>,
+    /// By id: it may not have arrived.
     justifications: HashMap<String, Vec<StandingWindow>>,
 }
 
@@ -180,17 +195,17 @@ pub struct Plan {
     pub uncover: Vec<Item>,
 }
 
-impl CoverIndex {
+impl Standing {
     /// What would be covered and uncovered, if some targets began and others were lifted. Changes nothing.
-    pub fn plan<I: Items>(&self, begin: &[Target], lift: &[Target], items: &I) -> Result<Plan, I::Error> {
+    pub fn plan<C: Catalogue>(&self, begin: &[Target], lift: &[Target], there: &C) -> Result<Plan, C::Error> {
         let mut plan = Plan::default();
         let mut whole: Vec<(u32, u32, u32)> = Vec::new();
         for (target, begins) in
             begin.iter().map(|target| (target, true)).chain(lift.iter().map(|target| (target, false)))
         {
             match target.whole_source() {
-                None if begins => self.collect(target, items, &mut plan.cover)?,
-                None => self.collect(target, items, &mut plan.uncover)?,
+                None if begins => collect(target, there, &mut plan.cover)?,
+                None => collect(target, there, &mut plan.uncover)?,
                 Some(source) => {
                     let at = whole.iter().position(|(other, ..)| *other == source).unwrap_or_else(|| {
                         whole.push((source, 0, 0));
@@ -202,51 +217,15 @@ impl CoverIndex {
         }
         // However many whole covers a source has, they count as one cover of each of its observations.
         for (source, begun, lifted) in whole {
-            let before = self.sources.get(&source).map_or(0, |index| index.whole);
+            let before = self.sources.get(&source).map_or(0, |over| over.whole);
             if before == 0 && begun > 0 {
-                plan.cover.extend(self.observations(source));
+                there.of_source(source, &Window::WHOLE, &mut plan.cover)?;
             }
             if before + begun > 0 && before + begun == lifted {
-                plan.uncover.extend(self.observations(source));
+                there.of_source(source, &Window::WHOLE, &mut plan.uncover)?;
             }
         }
         Ok(plan)
-    }
-
-    /// The observations of a source.
-    fn observations(&self, source: u32) -> impl Iterator<Item = Item> + '_ {
-        self.sources.get(&source).into_iter().flat_map(|index| index.by_log.iter().map(|(_, node)| Item::Node(*node)))
-    }
-
-    fn collect<I: Items>(&self, target: &Target, items: &I, found: &mut Vec<Item>) -> Result<(), I::Error> {
-        let window = &target.window;
-        let keep = |item: Item| Ok(window.is_whole() || window.contains(items.times(item)?));
-        match &target.named {
-            Named::Nothing => {}
-            Named::Source(source) => {
-                if let Some(index) = self.sources.get(source) {
-                    index.collect(window, found);
-                }
-            }
-            Named::Node(node) => {
-                if items.has_arrived(*node) && keep(Item::Node(*node))? {
-                    found.push(Item::Node(*node));
-                }
-            }
-            Named::Justification(id) => {
-                if let Some(justification) = items.justification(id)?
-                    && keep(Item::Justification(justification))?
-                {
-                    found.push(Item::Justification(justification));
-                }
-            }
-            Named::Agent { agent, run } => {
-                for written in self.agents.get(agent).iter().flat_map(|index| index.written(run.as_deref())) {
-                    collect_written(written, window, items, found)?;
-                }
-            }
-        }
-        Ok(())
     }
 
     /// By how many standing targets an item that arrives is covered.
@@ -256,38 +235,14 @@ impl CoverIndex {
             Item::Justification(_) => self.justifications.get(justification_id),
         };
         let mut covers = of_item.map_or(0, |windows| matching(windows, arrived.times));
-        if let Some(index) = arrived.source.and_then(|source| self.sources.get(&source)) {
-            covers += u32::from(index.whole > 0) + matching(&index.windows, arrived.times);
+        if let Some(over) = arrived.source.and_then(|source| self.sources.get(&source)) {
+            covers += u32::from(over.whole > 0) + matching(&over.windows, arrived.times);
         }
-        if let Some(index) = self.agents.get(arrived.agent) {
-            let of_run = index.standing.iter().filter(|(run, _)| run.as_deref().is_none_or(|run| run == arrived.run));
+        if let Some(over) = self.agents.get(arrived.agent) {
+            let of_run = over.iter().filter(|(run, _)| run.as_deref().is_none_or(|run| run == arrived.run));
             covers += of_run.map(|(_, standing)| u32::from(standing.window.contains(arrived.times))).sum::<u32>();
         }
         covers
-    }
-
-    /// Takes in an item that arrived. Items come in the order of the log.
-    pub fn insert(&mut self, arrived: &Arrived<'_>) {
-        let log_time_ms = arrived.times.log.to_log_ms();
-        if let (Some(source), Item::Node(node)) = (arrived.source, arrived.item) {
-            let index = self.sources.entry(source).or_default();
-            index.by_observed.insert((arrived.times.observed, node));
-            index.by_log.push((log_time_ms, node));
-        }
-        if !arrived.agent.is_empty() {
-            // Most items come from an agent and a run that are known: no copy of their names then.
-            if !self.agents.contains_key(arrived.agent) {
-                self.agents.insert(arrived.agent.to_owned(), AgentIndex::default());
-            }
-            if let Some(index) = self.agents.get_mut(arrived.agent) {
-                match index.runs.get_mut(arrived.run) {
-                    Some(items) => items.push((log_time_ms, arrived.item)),
-                    None => {
-                        index.runs.insert(arrived.run.to_owned(), vec![(log_time_ms, arrived.item)]);
-                    }
-                }
-            }
-        }
     }
 
     /// Notes that a retraction stands.
@@ -296,13 +251,13 @@ impl CoverIndex {
             let standing = StandingWindow { retraction, window: target.window };
             match &target.named {
                 Named::Source(source) => {
-                    let index = self.sources.entry(*source).or_default();
-                    if target.window.is_whole() { index.whole += 1 } else { index.windows.push(standing) }
+                    let over = self.sources.entry(*source).or_default();
+                    if target.window.is_whole() { over.whole += 1 } else { over.windows.push(standing) }
                 }
                 Named::Node(node) => self.nodes.entry(*node).or_default().push(standing),
                 Named::Justification(id) => self.justifications.entry(id.clone()).or_default().push(standing),
                 Named::Agent { agent, run } => {
-                    self.agents.entry(agent.clone()).or_default().standing.push((run.clone(), standing));
+                    self.agents.entry(agent.clone()).or_default().push((run.clone(), standing));
                 }
                 Named::Nothing => {}
             }
@@ -315,18 +270,18 @@ impl CoverIndex {
         for target in targets {
             match &target.named {
                 Named::Source(source) => {
-                    let index = self.sources.entry(*source).or_default();
+                    let over = self.sources.entry(*source).or_default();
                     if target.window.is_whole() {
-                        index.whole = index.whole.saturating_sub(1)
+                        over.whole = over.whole.saturating_sub(1)
                     } else {
-                        index.windows.retain(others)
+                        over.windows.retain(others)
                     }
                 }
                 Named::Node(node) => self.nodes.entry(*node).or_default().retain(others),
                 Named::Justification(id) => self.justifications.entry(id.clone()).or_default().retain(others),
                 Named::Agent { agent, .. } => {
-                    let index = self.agents.entry(agent.clone()).or_default();
-                    index.standing.retain(|(_, standing)| others(standing));
+                    let over = self.agents.entry(agent.clone()).or_default();
+                    over.retain(|(_, standing)| others(standing));
                 }
                 Named::Nothing => {}
             }
@@ -338,53 +293,25 @@ fn matching(windows: &[StandingWindow], times: ItemTimes) -> u32 {
     windows.iter().map(|standing| u32::from(standing.window.contains(times))).sum()
 }
 
-impl SourceIndex {
-    fn collect(&self, window: &Window, found: &mut Vec<Item>) {
-        match window.clock {
-            Clock::Log => {
-                let of_window =
-                    |(log_time_ms, _): &&(i64, Node)| window.contains_instant(Instant::from_log_ms(*log_time_ms));
-                let start = first_at_or_after(&self.by_log, window.from);
-                found.extend(self.by_log[start..].iter().take_while(of_window).map(|(_, node)| Item::Node(*node)));
-            }
-            Clock::Observed => {
-                let start = (window.from.unwrap_or(Instant(i128::MIN)), Node(0));
-                let of_window = |(instant, _): &&(Instant, Node)| window.contains_instant(*instant);
-                found.extend(self.by_observed.range(start..).take_while(of_window).map(|(_, node)| Item::Node(*node)));
+fn collect<C: Catalogue>(target: &Target, there: &C, found: &mut Vec<Item>) -> Result<(), C::Error> {
+    let window = &target.window;
+    let keep = |item: Item| Ok(window.is_whole() || window.contains(there.times(item)?));
+    match &target.named {
+        Named::Nothing => {}
+        Named::Source(source) => there.of_source(*source, window, found)?,
+        Named::Node(node) => {
+            if there.has_arrived(*node)? && keep(Item::Node(*node))? {
+                found.push(Item::Node(*node));
             }
         }
-    }
-}
-
-impl AgentIndex {
-    fn written(&self, run: Option<&str>) -> Vec<&[(i64, Item)]> {
-        match run {
-            Some(run) => self.runs.get(run).map(Vec::as_slice).into_iter().collect(),
-            None => self.runs.values().map(Vec::as_slice).collect(),
+        Named::Justification(id) => {
+            if let Some(justification) = there.justification(id)?
+                && keep(Item::Justification(justification))?
+            {
+                found.push(Item::Justification(justification));
+            }
         }
-    }
-}
-
-fn first_at_or_after<T>(items: &[(i64, T)], from: Option<Instant>) -> usize {
-    from.map_or(0, |from| items.partition_point(|(log_time_ms, _)| Instant::from_log_ms(*log_time_ms) < from))
-}
-
-fn collect_written<I: Items>(
-    written: &[(i64, Item)],
-    window: &Window,
-    items: &I,
-    found: &mut Vec<Item>,
-) -> Result<(), I::Error> {
-    if window.clock == Clock::Log {
-        let start = first_at_or_after(written, window.from);
-        let of_window = |(log_time_ms, _): &&(i64, Item)| window.contains_instant(Instant::from_log_ms(*log_time_ms));
-        found.extend(written[start..].iter().take_while(of_window).map(|(_, item)| *item));
-        return Ok(());
-    }
-    for (_, item) in written {
-        if window.is_whole() || window.contains(items.times(*item)?) {
-            found.push(*item);
-        }
+        Named::Agent { agent, run } => there.of_agent(agent, run.as_deref(), window, found)?,
     }
     Ok(())
 }

@@ -1,7 +1,8 @@
 //! What the engine needs of a graph: the state of nodes and justifications, and the edges between them.
 //!
-//! Three forms are foreseen: [`super::resident`] (compact arrays), [`super::overlay`] (a preview over another graph), and a
-//! paged one. They differ in where the state lies; the rule of belief is in [`super::settle`] and nowhere else.
+//! Three forms: [`super::resident`] (compact arrays, for busy spaces), [`super::paged`] (point reads with a cache, for cold
+//! and huge ones), and [`super::overlay`] (edits over another graph, for previews and for one operation on pages). They
+//! differ in where the state lies; the rule of belief is in [`super::settle`] and nowhere else.
 
 use std::num::NonZeroU32;
 
@@ -39,7 +40,7 @@ number! {
     Justification
 }
 number! {
-    /// One premise of one justification, by its number within its space.
+    /// One premise of one justification, by its place in the resident graph.
     Premise
 }
 number! {
@@ -119,7 +120,7 @@ pub struct NodeState {
     pub ready: u32,
     /// Its newest justification.
     pub newest_justification: Option<Justification>,
-    /// The newest premise that is this node.
+    /// The newest premise that is this node; kept by the resident graph alone.
     pub newest_use: Option<Premise>,
     /// What it is, once it has arrived.
     pub kind: Option<Kind>,
@@ -180,60 +181,116 @@ impl NodeState {
     }
 }
 
-/// The state of a justification.
+/// What a justification needs to know of a premise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Premised {
+    /// Whether it is IN, at this moment of the operation.
+    pub is_in: bool,
+    /// Whether it has arrived.
+    pub has_arrived: bool,
+    /// Its rank.
+    pub rank: u64,
+}
+
+impl NodeState {
+    /// The node as a premise.
+    #[inline]
+    pub fn as_premise(&self) -> Premised {
+        Premised { is_in: self.is_in, has_arrived: self.arrival.is_some(), rank: self.rank }
+    }
+}
+
+/// What a node or justification adds to the digest, before its weight: a u128 in two halves, which need no more alignment
+/// than the numbers beside them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Commitment {
+    high: u64,
+    low: u64,
+}
+
+impl From<u128> for Commitment {
+    fn from(whole: u128) -> Self {
+        Commitment { high: (whole >> 64) as u64, low: whole as u64 }
+    }
+}
+
+impl From<Commitment> for u128 {
+    fn from(halves: Commitment) -> Self {
+        u128::from(halves.high) << 64 | u128::from(halves.low)
+    }
+}
+
+/// The state of a justification. It has at most 1,024 premises, which the contract promises.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct JustificationState {
     /// What it adds to the digest, before its weight.
-    pub commitment: u128,
+    pub commitment: Commitment,
     /// The node that it justifies.
     pub head: Node,
-    /// Premises that are not IN, plus one while it is covered.
-    pub missing: u32,
-    /// Premises that have not arrived.
-    pub waiting: u32,
     /// By how many targets of standing retractions it is covered.
     pub covers: u32,
     /// The next older justification of the same head.
     pub next_of_head: Option<Justification>,
-    /// Its premises: this many from this one on.
+    /// Where its premises begin in the resident graph; they lie side by side.
     pub first_premise: Premise,
+    /// Premises that are not IN, plus one while it is covered.
+    pub missing: u16,
+    /// Premises that have not arrived.
+    pub waiting: u16,
     /// How many premises it has.
-    pub premise_count: u32,
+    pub premise_count: u16,
 }
 
 impl JustificationState {
-    /// Its premises.
-    #[inline]
-    pub fn premises(&self) -> impl Iterator<Item = Premise> + use<> {
-        let first = self.first_premise.number();
-        (first..first + self.premise_count).map(Premise::new)
+    /// A justification whose counts are for the engine to set.
+    pub fn new(head: Node, next_of_head: Option<Justification>, commitment: u128, premise_count: usize) -> Self {
+        JustificationState {
+            commitment: commitment.into(),
+            head,
+            covers: 0,
+            next_of_head,
+            first_premise: Premise::new(0),
+            missing: 0,
+            waiting: 0,
+            premise_count: u16::try_from(premise_count).unwrap_or(u16::MAX),
+        }
     }
 }
 
-/// One edge: a premise of a justification.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct PremiseState {
-    /// The node.
-    pub node: Node,
-    /// The justification that needs it.
-    pub justification: Justification,
-    /// The next older premise that is the same node.
-    pub next_use: Option<Premise>,
-}
-
-/// A graph that can be read and edited. Reading what does not exist is an error of the implementation, never a guess.
+/// A graph that can be read. Reading what does not exist is an error of the implementation, never a guess.
 pub trait Graph {
     /// What reading can fail with; `Infallible` in memory.
     type Error;
 
+    /// A place in the list of the justifications that need a node.
+    type Use: Copy;
+
     /// The state of a node.
     fn node(&self, node: Node) -> Result<NodeState, Self::Error>;
 
-    /// Edits the state of a node.
-    fn edit_node<R>(&mut self, node: Node, edit: impl FnOnce(&mut NodeState) -> R) -> Result<R, Self::Error>;
+    /// A node as a premise: less than its state, and cheaper where that has to be counted.
+    fn premised(&self, node: Node) -> Result<Premised, Self::Error>;
 
     /// The state of a justification.
     fn justification(&self, justification: Justification) -> Result<JustificationState, Self::Error>;
+
+    /// One of the premises of a justification whose state is given, by its place among them.
+    fn premise(&self, of: Justification, state: &JustificationState, place: u16) -> Result<Node, Self::Error>;
+
+    /// Where the list of the justifications that need a node begins.
+    fn first_use(&self, node: Node) -> Result<Option<Self::Use>, Self::Error>;
+
+    /// The justification at a place of such a list, and the next place.
+    fn follow(&self, place: Self::Use) -> Result<(Justification, Option<Self::Use>), Self::Error>;
+
+    /// How many nodes and justifications there are: the numbers that the next ones get.
+    fn sizes(&self) -> Sizes;
+}
+
+/// A graph that can be edited.
+pub trait EditGraph: Graph {
+    /// Edits the state of a node.
+    fn edit_node<R>(&mut self, node: Node, edit: impl FnOnce(&mut NodeState) -> R) -> Result<R, Self::Error>;
 
     /// Edits the state of a justification.
     fn edit_justification<R>(
@@ -241,15 +298,6 @@ pub trait Graph {
         justification: Justification,
         edit: impl FnOnce(&mut JustificationState) -> R,
     ) -> Result<R, Self::Error>;
-
-    /// One edge.
-    fn premise(&self, premise: Premise) -> Result<PremiseState, Self::Error>;
-
-    /// How many nodes, justifications and premises there are: the numbers that the next ones get.
-    fn sizes(&self) -> Sizes;
-
-    /// Adds a node that has been named and has not arrived.
-    fn add_node(&mut self) -> Node;
 
     /// Adds a justification with its edges. Its counts are for the caller to set: nothing but lists is changed here.
     fn add_justification(
@@ -267,6 +315,4 @@ pub struct Sizes {
     pub nodes: u32,
     /// Justifications.
     pub justifications: u32,
-    /// Premises.
-    pub premises: u32,
 }

@@ -41,7 +41,7 @@ fn check_justification(graph: &Resident, at: Justification, state: &Justificatio
     let premises: Vec<NodeState> = graph.premises_of(state).map(|node| read(graph, node)).collect();
     let missing = count(&premises, |premise| !premise.is_in) + u32::from(state.covers > 0);
     let waiting = count(&premises, |premise| premise.arrival.is_none());
-    broken("I1", (state.missing, state.waiting) == (missing, waiting), || {
+    broken("I1", (u32::from(state.missing), u32::from(state.waiting)) == (missing, waiting), || {
         format!(
             "justification {}: missing {}, counted {missing}; waiting {}, counted {waiting}",
             at.number(),

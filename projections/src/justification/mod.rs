@@ -2,13 +2,15 @@
 //!
 //! [`graph`] is what there is, [`settle`] the one operation, [`cascade`] the order in which its changes are published,
 //! [`digest`] what the state adds up to, [`invariants`] what must hold in between. [`covers`] finds what a retraction
-//! names. [`resident`] and [`overlay`] are two forms of the graph.
+//! names, of what is [`listed`]. [`resident`], [`paged`] and [`overlay`] are three forms of the graph.
 
 pub mod cascade;
 pub mod covers;
 pub mod digest;
 pub mod graph;
 pub mod invariants;
+pub mod listed;
 pub mod overlay;
+pub mod paged;
 pub mod resident;
 pub mod settle;

@@ -2,18 +2,30 @@
 //!
 //! Lists are threaded through the arrays: from a node to its newest justification and on to the older ones, and to the
 //! newest premise that is the node and on to the older ones; a justification's premises lie side by side. An edge costs
-//! twelve bytes, and adding one never moves another.
+//! twelve bytes, and adding one never moves another. The arrays grow by an eighth: twice as much, as is usual, would leave
+//! half of a large one empty.
 
 use std::convert::Infallible;
 
-use super::graph::{Graph, Justification, JustificationState, Node, NodeState, Premise, PremiseState, Sizes};
+use super::graph::{EditGraph, Graph, Justification, JustificationState, Node, NodeState, Premise, Premised, Sizes};
+
+/// One edge: a premise of a justification.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Edge {
+    /// The node.
+    node: Node,
+    /// The justification that needs it.
+    justification: Justification,
+    /// The next older premise that is the same node.
+    next_use: Option<Premise>,
+}
 
 /// A graph in memory.
 #[derive(Debug, Default, Clone)]
 pub struct Resident {
     nodes: Vec<NodeState>,
     justifications: Vec<JustificationState>,
-    premises: Vec<PremiseState>,
+    premises: Vec<Edge>,
 }
 
 impl Resident {
@@ -30,7 +42,7 @@ impl Resident {
     /// The nodes that are the premises of a justification.
     pub fn premises_of(&self, justification: &JustificationState) -> impl Iterator<Item = Node> + '_ {
         let first = justification.first_premise.number() as usize;
-        self.premises[first..first + justification.premise_count as usize].iter().map(|premise| premise.node)
+        self.premises[first..first + usize::from(justification.premise_count)].iter().map(|premise| premise.node)
     }
 
     /// The justifications of a node, the oldest first.
@@ -40,6 +52,13 @@ impl Resident {
             std::iter::successors(newest, |at| self.justifications[at.number() as usize].next_of_head).collect();
         list.reverse();
         list
+    }
+
+    /// Adds a node that has been named and has not arrived.
+    pub fn add_node(&mut self) -> Node {
+        let node = Node(next_number(self.nodes.len()));
+        push(&mut self.nodes, NodeState::named(node));
+        node
     }
 
     /// The justifications in which a node is a premise, the oldest first.
@@ -52,18 +71,18 @@ impl Resident {
         list
     }
 
-    /// Room for what is about to be added.
-    pub fn reserve(&mut self, more: Sizes) {
-        self.nodes.reserve_exact(more.nodes as usize);
-        self.justifications.reserve_exact(more.justifications as usize);
-        self.premises.reserve_exact(more.premises as usize);
+    /// Room for so many of each.
+    pub fn reserve(&mut self, sizes: Sizes, premises: usize) {
+        self.nodes.reserve_exact(sizes.nodes as usize);
+        self.justifications.reserve_exact(sizes.justifications as usize);
+        self.premises.reserve_exact(premises);
     }
 
     /// Bytes in use by the arrays.
     pub fn resident_bytes(&self) -> usize {
         self.nodes.capacity() * size_of::<NodeState>()
             + self.justifications.capacity() * size_of::<JustificationState>()
-            + self.premises.capacity() * size_of::<PremiseState>()
+            + self.premises.capacity() * size_of::<Edge>()
     }
 }
 
@@ -72,9 +91,18 @@ pub(super) fn next_number(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }
 
+/// Adds to an array that grows by an eighth.
+fn push<T>(array: &mut Vec<T>, item: T) {
+    if array.len() == array.capacity() {
+        array.reserve_exact((array.len() / 8).max(4));
+    }
+    array.push(item);
+}
+
 // Inlined by name: the engine is compiled where it is used, which may be another crate.
 impl Graph for Resident {
     type Error = Infallible;
+    type Use = Premise;
 
     #[inline]
     fn node(&self, node: Node) -> Result<NodeState, Infallible> {
@@ -82,13 +110,40 @@ impl Graph for Resident {
     }
 
     #[inline]
-    fn edit_node<R>(&mut self, node: Node, edit: impl FnOnce(&mut NodeState) -> R) -> Result<R, Infallible> {
-        Ok(edit(&mut self.nodes[node.0 as usize]))
+    fn premised(&self, node: Node) -> Result<Premised, Infallible> {
+        Ok(self.nodes[node.0 as usize].as_premise())
     }
 
     #[inline]
     fn justification(&self, justification: Justification) -> Result<JustificationState, Infallible> {
         Ok(self.justifications[justification.number() as usize])
+    }
+
+    #[inline]
+    fn premise(&self, _of: Justification, state: &JustificationState, place: u16) -> Result<Node, Infallible> {
+        Ok(self.premises[state.first_premise.number() as usize + usize::from(place)].node)
+    }
+
+    #[inline]
+    fn first_use(&self, node: Node) -> Result<Option<Premise>, Infallible> {
+        Ok(self.nodes[node.0 as usize].newest_use)
+    }
+
+    #[inline]
+    fn follow(&self, place: Premise) -> Result<(Justification, Option<Premise>), Infallible> {
+        let edge = &self.premises[place.number() as usize];
+        Ok((edge.justification, edge.next_use))
+    }
+
+    fn sizes(&self) -> Sizes {
+        Sizes { nodes: next_number(self.nodes.len()), justifications: next_number(self.justifications.len()) }
+    }
+}
+
+impl EditGraph for Resident {
+    #[inline]
+    fn edit_node<R>(&mut self, node: Node, edit: impl FnOnce(&mut NodeState) -> R) -> Result<R, Infallible> {
+        Ok(edit(&mut self.nodes[node.0 as usize]))
     }
 
     #[inline]
@@ -98,25 +153,6 @@ impl Graph for Resident {
         edit: impl FnOnce(&mut JustificationState) -> R,
     ) -> Result<R, Infallible> {
         Ok(edit(&mut self.justifications[justification.number() as usize]))
-    }
-
-    #[inline]
-    fn premise(&self, premise: Premise) -> Result<PremiseState, Infallible> {
-        Ok(self.premises[premise.number() as usize])
-    }
-
-    fn sizes(&self) -> Sizes {
-        Sizes {
-            nodes: next_number(self.nodes.len()),
-            justifications: next_number(self.justifications.len()),
-            premises: next_number(self.premises.len()),
-        }
-    }
-
-    fn add_node(&mut self) -> Node {
-        let node = Node(next_number(self.nodes.len()));
-        self.nodes.push(NodeState::named(node));
-        node
     }
 
     fn add_justification(
@@ -130,19 +166,11 @@ impl Graph for Resident {
         for node in premises {
             let premise = Premise::new(next_number(self.premises.len()));
             let next_use = self.nodes[node.0 as usize].newest_use.replace(premise);
-            self.premises.push(PremiseState { node: *node, justification, next_use });
+            push(&mut self.premises, Edge { node: *node, justification, next_use });
         }
         let next_of_head = self.nodes[head.0 as usize].newest_justification.replace(justification);
-        self.justifications.push(JustificationState {
-            commitment,
-            head,
-            missing: 0,
-            waiting: 0,
-            covers: 0,
-            next_of_head,
-            first_premise,
-            premise_count: next_number(premises.len()),
-        });
+        let state = JustificationState::new(head, next_of_head, commitment, premises.len());
+        push(&mut self.justifications, JustificationState { first_premise, ..state });
         Ok(justification)
     }
 }

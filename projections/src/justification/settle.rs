@@ -20,7 +20,7 @@ use recant_proto::id::{Kind, Standing};
 
 use super::{
     digest::{justification_weight, node_weight},
-    graph::{Arrival, Graph, Item, Justification, JustificationState, Marks, Node, NodeState, Premise},
+    graph::{Arrival, EditGraph, Item, Justification, JustificationState, Marks, Node, NodeState},
 };
 
 /// What one event does to the graph.
@@ -148,12 +148,12 @@ const LOOKED_THROUGH_AGAIN_MAX: u32 = 8;
 const FEW: usize = 16;
 
 /// Applies an edit and settles the graph.
-pub fn settle<G: Graph>(graph: &mut G, edit: &Edit) -> Result<Settled, G::Error> {
+pub fn settle<G: EditGraph>(graph: &mut G, edit: &Edit) -> Result<Settled, G::Error> {
     settle_by::<Faithful, G>(graph, edit)
 }
 
 /// [`settle`] by another rule, for the tests that plant faults.
-pub fn settle_by<R: Rule, G: Graph>(graph: &mut G, edit: &Edit) -> Result<Settled, G::Error> {
+pub fn settle_by<R: Rule, G: EditGraph>(graph: &mut G, edit: &Edit) -> Result<Settled, G::Error> {
     let mut operation = Operation::<R, G>::new(graph);
     if R::RESTORE_FIRST {
         operation.take_in(edit)?;
@@ -185,7 +185,7 @@ struct Operation<'g, R, G> {
     rule: std::marker::PhantomData<R>,
 }
 
-impl<'g, R: Rule, G: Graph> Operation<'g, R, G> {
+impl<'g, R: Rule, G: EditGraph> Operation<'g, R, G> {
     fn new(graph: &'g mut G) -> Self {
         Operation {
             graph,
@@ -243,7 +243,7 @@ impl<'g, R: Rule, G: Graph> Operation<'g, R, G> {
         if before.covers > 0 {
             return Ok(());
         }
-        self.weigh(before.commitment, justification_weight(false), justification_weight(true));
+        self.weigh(before.commitment.into(), justification_weight(false), justification_weight(true));
         self.touch(before.head)?;
         self.graph.edit_node(before.head, |head| {
             head.open -= 1;
@@ -262,7 +262,7 @@ impl<'g, R: Rule, G: Graph> Operation<'g, R, G> {
         while !uses.is_empty() {
             let mut left = 0;
             for at in 0..uses.len() {
-                if let Some(next) = self.withdraw_premise(uses[at])? {
+                if let Some(next) = self.withdraw_use(uses[at])? {
                     uses[left] = next;
                     left += 1;
                 }
@@ -275,26 +275,26 @@ impl<'g, R: Rule, G: Graph> Operation<'g, R, G> {
     /// Takes one node OUT for now, and from whatever it supports.
     fn drop_node(&mut self, node: Node) -> Result<(), G::Error> {
         let mut next = self.put_out(node)?;
-        while let Some(premise) = next {
-            next = self.withdraw_premise(premise)?;
+        while let Some(place) = next {
+            next = self.withdraw_use(place)?;
         }
         Ok(())
     }
 
-    /// Takes a node OUT for now, and gives its newest use.
-    fn put_out(&mut self, node: Node) -> Result<Option<Premise>, G::Error> {
+    /// Takes a node OUT for now, and gives its first use.
+    fn put_out(&mut self, node: Node) -> Result<Option<G::Use>, G::Error> {
         self.graph.edit_node(node, |state| {
             state.is_in = false;
             state.support = None;
-            state.newest_use
-        })
+        })?;
+        self.graph.first_use(node)
     }
 
-    /// Takes a premise that went OUT from its justification, and gives the next use of the same node.
-    fn withdraw_premise(&mut self, premise: Premise) -> Result<Option<Premise>, G::Error> {
-        let edge = self.graph.premise(premise)?;
-        self.raise_missing(edge.justification)?;
-        Ok(edge.next_use)
+    /// Takes a node that went OUT from one of its uses, and gives the next.
+    fn withdraw_use(&mut self, place: G::Use) -> Result<Option<G::Use>, G::Error> {
+        let (justification, next) = self.graph.follow(place)?;
+        self.raise_missing(justification)?;
+        Ok(next)
     }
 
     fn raise_missing(&mut self, justification: Justification) -> Result<(), G::Error> {
@@ -364,7 +364,8 @@ impl<'g, R: Rule, G: Graph> Operation<'g, R, G> {
             let candidate = self.graph.justification(justification)?;
             next = candidate.next_of_head;
             passed += 1;
-            if candidate.missing == 0 && R::may_take_over(self.highest_premise(&candidate)?, state.rank) {
+            if candidate.missing == 0 && R::may_take_over(self.highest_premise(justification, &candidate)?, state.rank)
+            {
                 if passed > LOOKED_THROUGH_AGAIN_MAX {
                     self.looked.insert(node, next);
                 }
@@ -374,11 +375,11 @@ impl<'g, R: Rule, G: Graph> Operation<'g, R, G> {
         Ok(None)
     }
 
-    fn highest_premise(&self, justification: &JustificationState) -> Result<u64, G::Error> {
+    fn highest_premise(&self, of: Justification, state: &JustificationState) -> Result<u64, G::Error> {
         let mut highest = 0;
-        for premise in justification.premises() {
-            let node = self.graph.premise(premise)?.node;
-            highest = highest.max(self.graph.node(node)?.rank);
+        for place in 0..state.premise_count {
+            let node = self.graph.premise(of, state, place)?;
+            highest = highest.max(self.graph.premised(node)?.rank);
         }
         Ok(highest)
     }
@@ -419,7 +420,7 @@ impl<'g, R: Rule, G: Graph> Operation<'g, R, G> {
         if after.covers > 0 {
             return Ok(());
         }
-        self.weigh(after.commitment, justification_weight(true), justification_weight(false));
+        self.weigh(after.commitment.into(), justification_weight(true), justification_weight(false));
         self.touch(after.head)?;
         self.graph.edit_node(after.head, |head| {
             head.open += 1;
@@ -432,18 +433,17 @@ impl<'g, R: Rule, G: Graph> Operation<'g, R, G> {
         let node = arriving.node;
         self.touch(node)?;
         self.arrived = Some(node);
-        let newest_use = self.graph.edit_node(node, |state| {
+        self.graph.edit_node(node, |state| {
             state.kind = Some(arriving.kind);
             state.arrival = Some(arriving.arrival);
             state.commitment = arriving.commitment;
             state.covers = arriving.covers;
-            state.newest_use
         })?;
-        let mut next = newest_use;
-        while let Some(premise) = next {
-            let edge = self.graph.premise(premise)?;
-            self.lower_waiting(edge.justification)?;
-            next = edge.next_use;
+        let mut uses = self.graph.first_use(node)?;
+        while let Some(place) = uses {
+            let (justification, next) = self.graph.follow(place)?;
+            self.lower_waiting(justification)?;
+            uses = next;
         }
         self.consider(node)
     }
@@ -463,12 +463,12 @@ impl<'g, R: Rule, G: Graph> Operation<'g, R, G> {
     fn justify(&mut self, justifying: &Justifying) -> Result<(), G::Error> {
         let head = justifying.head;
         self.touch(head)?;
-        let mut missing = u32::from(justifying.covers > 0);
+        let mut missing = u16::from(justifying.covers > 0);
         let mut waiting = 0;
         for premise in &justifying.premises {
-            let premise = self.graph.node(*premise)?;
-            missing += u32::from(!premise.is_in);
-            waiting += u32::from(premise.arrival.is_none());
+            let premise = self.graph.premised(*premise)?;
+            missing += u16::from(!premise.is_in);
+            waiting += u16::from(!premise.has_arrived);
         }
         let justification = self.graph.add_justification(head, &justifying.premises, justifying.commitment)?;
         self.settled.justified = Some(justification);
@@ -504,7 +504,7 @@ impl<'g, R: Rule, G: Graph> Operation<'g, R, G> {
         while let Some(justification) = next {
             let candidate = self.graph.justification(justification)?;
             if candidate.missing == 0 {
-                let highest = self.highest_premise(&candidate)?;
+                let highest = self.highest_premise(justification, &candidate)?;
                 self.offers.push(Reverse((highest, node, justification)));
             }
             next = candidate.next_of_head;
@@ -514,15 +514,12 @@ impl<'g, R: Rule, G: Graph> Operation<'g, R, G> {
 
     /// Puts a node IN, and in whatever it supports.
     fn bring_in(&mut self, node: Node) -> Result<(), G::Error> {
-        let newest_use = self.graph.edit_node(node, |state| {
-            state.is_in = true;
-            state.newest_use
-        })?;
-        let mut next = newest_use;
-        while let Some(premise) = next {
-            let edge = self.graph.premise(premise)?;
-            self.lower_missing(edge.justification)?;
-            next = edge.next_use;
+        self.graph.edit_node(node, |state| state.is_in = true)?;
+        let mut uses = self.graph.first_use(node)?;
+        while let Some(place) = uses {
+            let (justification, next) = self.graph.follow(place)?;
+            self.lower_missing(justification)?;
+            uses = next;
         }
         Ok(())
     }
@@ -542,7 +539,7 @@ impl<'g, R: Rule, G: Graph> Operation<'g, R, G> {
             *state
         })?;
         if !state.is_in && state.may_be_in() && !state.is_observation() {
-            let highest = self.highest_premise(&self.graph.justification(justification)?)?;
+            let highest = self.highest_premise(justification, &self.graph.justification(justification)?)?;
             self.offers.push(Reverse((highest, head, justification)));
         }
         Ok(())

@@ -14,10 +14,7 @@ use super::{Moment, NodeView, RetractionView, covering};
 use crate::{
     fold::space::Space,
     history,
-    justification::{
-        covers::ItemTimes,
-        graph::{Graph, Justification, Node},
-    },
+    justification::{covers::ItemTimes, graph::Node},
     store::{Store, StoreError},
     tables::{
         causes,
@@ -192,9 +189,9 @@ impl<S: Store> Asker<'_, S> {
                 return Ok((explained, true));
             }
             let mut reasons = Vec::new();
-            for (row, premises) in self.reasons_of(node)? {
-                queue.extend(premises.iter().filter(|premise| seen.insert(**premise)));
-                reasons.push(self.reason(&row, &premises)?);
+            for reason in self.reasons_of(node)? {
+                queue.extend(reason.premises.iter().filter(|premise| seen.insert(**premise)));
+                reasons.push(self.reason(&reason)?);
             }
             let covered_by = self.covers_of_node(node)?;
             explained.push(ExplainedNode { node: self.view(node)?, covered_by, reasons });
@@ -202,25 +199,27 @@ impl<S: Store> Asker<'_, S> {
         Ok((explained, false))
     }
 
-    /// The justifications that a node had at the moment, with their premises.
-    fn reasons_of(&self, node: Node) -> Result<Vec<(justifications::Row, Vec<Node>)>, StoreError> {
+    /// The justifications that a node had at the moment, the oldest first.
+    fn reasons_of(&self, node: Node) -> Result<Vec<justifications::Whole>, StoreError> {
         let mut reasons = Vec::new();
-        for justification in self.space.graph.justifications_of(node) {
-            let row = justifications::get(self.store, self.space.number(), justification)?;
-            if row.offset <= self.moment.position.offset {
-                let premises = row.premises.iter().copied().map(Node).collect();
-                reasons.push((row, premises));
+        let mut next = self.space.newest_justification(self.store, node)?;
+        while let Some(justification) = next {
+            let reason = justifications::get(self.store, self.space.number(), justification)?;
+            next = reason.next_of_head;
+            if reason.offset <= self.moment.position.offset {
+                reasons.push(reason);
             }
         }
+        reasons.reverse();
         Ok(reasons)
     }
 
-    fn reason(&mut self, row: &justifications::Row, premises: &[Node]) -> Result<Reason, StoreError> {
-        let mut ids = Vec::with_capacity(premises.len());
+    fn reason(&mut self, row: &justifications::Whole) -> Result<Reason, StoreError> {
+        let mut ids = Vec::with_capacity(row.premises.len());
         let mut waits_for = Vec::new();
         let mut all_in = true;
-        for premise in premises {
-            let id = nodes::get(self.store, self.space.number(), *premise)?.id;
+        for premise in &row.premises {
+            let id = nodes::get(self.store, self.space.number(), *premise)?.texts.id;
             match self.standing(*premise)? {
                 None => {
                     waits_for.push(id.clone());
@@ -230,28 +229,25 @@ impl<S: Store> Asker<'_, S> {
             }
             ids.push(id);
         }
-        let times = ItemTimes {
-            observed: nodes::instant([&row.occurred_at], row.log_time_ms)?,
-            log: Instant::from_log_ms(row.log_time_ms),
-        };
+        let times = ItemTimes { observed: row.observed, log: Instant::from_log_ms(row.log_time_ms) };
         let covered_by = self.standing.covering(&covering::Described {
             node: "",
-            justification: &row.id,
+            justification: &row.texts.id,
             source: "",
             agent: &row.agent,
             run: &row.run,
             times,
         });
         Ok(Reason {
-            id: row.id.clone(),
+            id: row.texts.id.clone(),
             holds: all_in && covered_by.is_empty(),
             premises: ids,
             waits_for,
             covered_by,
             agent: row.agent.clone(),
             run: row.run.clone(),
-            step: row.step.clone(),
-            rule: row.rule.clone(),
+            step: row.texts.step.clone(),
+            rule: row.texts.rule.clone(),
             recorded_at: time::format_log_ms(row.log_time_ms),
             position: Position { offset: row.offset, ..self.moment.position }.to_string(),
         })
@@ -262,11 +258,11 @@ impl<S: Store> Asker<'_, S> {
             return Ok(Vec::new());
         }
         let row = nodes::get(self.store, self.space.number(), node)?;
-        let source = row.source().map(|number| sources::get(self.store, self.space.number(), number)).transpose()?;
-        let is_observation = row.kind() == Some(Kind::Observation);
+        let source = row.source.map(|number| sources::get(self.store, self.space.number(), number)).transpose()?;
+        let is_observation = row.kind == Some(Kind::Observation);
         let times = ItemTimes { observed: row.observed_instant()?, log: Instant::from_log_ms(row.log_time_ms) };
         Ok(self.standing.covering(&covering::Described {
-            node: &row.id,
+            node: &row.texts.id,
             justification: "",
             source: source.as_ref().map_or("", |source| source.id()),
             agent: if is_observation { &row.agent } else { "" },
@@ -279,25 +275,14 @@ impl<S: Store> Asker<'_, S> {
     fn dependents_of(&self, node: Node) -> Result<Vec<Node>, StoreError> {
         let mut heads = Vec::new();
         let mut seen = std::collections::HashSet::new();
-        for justification in self.space.graph.uses_of(node) {
-            let head = self.head_of(justification);
-            if seen.contains(&head) {
-                continue;
-            }
-            if self.moment.is_now
-                || justifications::get(self.store, self.space.number(), justification)?.offset
-                    <= self.moment.position.offset
-            {
-                seen.insert(head);
-                heads.push(head);
+        for justification in self.space.uses_of(self.store, node)? {
+            let value = justifications::bytes(self.store, self.space.number(), justification)?;
+            let reason = justifications::Row::decode(&value)?.head;
+            if reason.offset <= self.moment.position.offset && seen.insert(reason.head) {
+                heads.push(reason.head);
             }
         }
         Ok(heads)
-    }
-
-    fn head_of(&self, justification: Justification) -> Node {
-        let Ok(state) = self.space.graph.justification(justification);
-        state.head
     }
 
     fn history(&self, node: Node) -> Result<Vec<HistoryEntry>, StoreError> {

@@ -1,6 +1,6 @@
 //! Lists. All pages of a list are of one position; the pages after the first read the history at it.
 
-use std::{collections::HashMap, ops::ControlFlow};
+use std::ops::ControlFlow;
 
 use recant_proto::{
     id::{Kind, Standing},
@@ -95,11 +95,9 @@ pub fn list(
     let Some(space) = spaces_table::get(store, space_name)?.map(|row| row.space()) else {
         return Ok(page(Vec::new(), None));
     };
-    let past: Option<HashMap<Node, Standing>> = if moment.is_now {
-        None
-    } else {
-        let all = history::all_at(store, space, moment.position.offset)?;
-        Some(all.into_iter().map(|(node, entry)| (node, entry.standing)).collect())
+    let past = match moment.is_now {
+        true => None,
+        false => Some(history::moved_by(store, space, moment.position.offset)?),
     };
     let mut items = Vec::new();
     let mut next = None;
@@ -108,16 +106,20 @@ pub fn list(
     let from = after.map_or(of_space(space).to_vec(), |node| numbered(space, node.0.saturating_add(1)));
     let mut visit = |key: &[u8], value: &[u8]| -> Result<bool, StoreError> {
         let node = Node(number_of(Table::Nodes, key)?);
-        let row: nodes::Row = decode(Table::Nodes, value)?;
-        if row.kind().is_none() {
+        let Some(head) = nodes::Row::decode(value)?.head else { return Ok(true) };
+        if head.offset > moment.position.offset {
             return Ok(true);
         }
-        let standing = match &past {
+        let moved = match &past {
             None => node_states::get(store, space, node)?.map(|state| state.standing),
-            Some(past) => past.get(&node).copied(),
+            Some(past) => past.get(&node).map(|entry| entry.standing),
         };
-        let Some(standing) = standing else { return Ok(true) };
-        if !lets_through(filter, &row, standing) {
+        let standing = moved.unwrap_or(head.standing);
+        if !lets_through(filter, &head, standing) {
+            return Ok(true);
+        }
+        let row = nodes::Whole::decode(value)?;
+        if filter.subject.as_ref().is_some_and(|subject| *subject != row.texts.subject) {
             return Ok(true);
         }
         let view = NodeView::read(store, (space_name, space), &moment, node, row, Some(standing))?;
@@ -146,15 +148,14 @@ pub fn list(
     Ok(page(items, next))
 }
 
-fn lets_through(filter: &Filter, row: &nodes::Row, standing: Standing) -> bool {
+fn lets_through(filter: &Filter, head: &nodes::Head<'_>, standing: Standing) -> bool {
     let same = |wanted: &Option<String>, is: &str| wanted.as_ref().is_none_or(|wanted| wanted == is);
     filter.is_in.is_none_or(|is_in| is_in == standing.is_in())
-        && filter.kind.is_none_or(|kind| row.kind() == Some(kind))
-        && same(&filter.agent, &row.agent)
-        && same(&filter.run, &row.run)
-        && same(&filter.subject, &row.subject)
+        && filter.kind.is_none_or(|kind| head.kind == kind)
+        && same(&filter.agent, head.agent)
+        && same(&filter.run, head.run)
         // An observation has a source, and nothing else has; which one is compared once its name is read.
-        && (filter.source.is_none() || row.source().is_some())
+        && (filter.source.is_none() || head.source.is_some())
 }
 
 /// The sources of a space that exist, in order of their first mention.
@@ -225,14 +226,15 @@ pub fn run_trace(store: &impl Store, space_name: &str, moment: &Moment, run: &st
         .sort_by_key(|item| item.position.parse::<recant_proto::position::Position>().map_or(u64::MAX, |at| at.offset));
     let mut also_justified = Vec::new();
     scan_space(store, Table::Justifications, space, |_, value| {
-        let row: justifications::Row = decode(Table::Justifications, value)?;
-        if row.run == run && row.offset <= moment.position.offset {
-            let head = nodes::get(store, space, Node(row.head))?;
-            if head.id.is_empty() {
+        let justification = justifications::Row::decode(value)?.head;
+        if justification.run == run && justification.offset <= moment.position.offset {
+            let head = nodes::get(store, space, justification.head)?;
+            let id = head.texts.id;
+            if id.is_empty() {
                 return Err(damaged(Table::Nodes, "a node has no id"));
             }
-            if head.run != run && !also_justified.contains(&head.id) {
-                also_justified.push(head.id);
+            if head.run != run && !also_justified.contains(&id) {
+                also_justified.push(id);
             }
         }
         Ok(())

@@ -86,35 +86,35 @@ impl NodeView {
         space: (&str, SpaceNumber),
         moment: &Moment,
         node: Node,
-        row: nodes::Row,
+        row: nodes::Whole,
         standing: Option<Standing>,
     ) -> Result<NodeView, StoreError> {
         let (space_name, space) = space;
-        let Some(standing) = standing else { return Ok(NodeView::not_arrived(row.id, space_name)) };
-        let kind = row.kind();
-        let source = row.source().map(|number| sources::get(store, space, number)).transpose()?;
+        let Some(standing) = standing else { return Ok(NodeView::not_arrived(row.texts.id, space_name)) };
+        let (kind, texts) = (row.kind, row.texts);
+        let source = row.source.map(|number| sources::get(store, space, number)).transpose()?;
         let action = if kind == Some(Kind::Action) { actions::get(store, space, node)? } else { None };
         let action = action.unwrap_or_default();
         Ok(NodeView {
-            id: row.id,
+            id: texts.id,
             kind: kind.map(Kind::as_str),
             status: standing.status(),
             why: standing.why(),
             space: space_name.to_owned(),
             agent: row.agent,
             run: row.run,
-            step: row.step,
+            step: texts.step,
             source: source.map(|source| source.id().to_owned()).unwrap_or_default(),
-            subject: row.subject,
-            occurred_at: row.occurred_at,
-            observed_at: row.observed_at,
+            subject: texts.subject,
+            occurred_at: texts.occurred_at,
+            observed_at: texts.observed_at,
             recorded_at: time::format_log_ms(row.log_time_ms),
             position: Position { offset: row.offset, ..moment.position }.to_string(),
-            text: match row.content.and_then(|content| content.form) {
+            text: match texts.content.and_then(|content| content.form) {
                 Some(Form::Text(text)) => Some(text),
                 _ => None,
             },
-            attributes: row.attributes,
+            attributes: texts.attributes,
             state: action.state_at(moment.position.offset).to_owned(),
             action_type: action.action_type,
             amount: action.amount,

@@ -82,6 +82,13 @@ impl Batch {
         self.rows.get(&(table, key.to_vec())).map(Option::as_deref)
     }
 
+    /// The rows of a table whose keys begin with a prefix and that are put, in order of their bytes.
+    pub fn put_under<'a>(&'a self, table: Table, prefix: &'a [u8]) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
+        let under = self.rows.range((table, prefix.to_vec())..);
+        let under = under.take_while(move |((of, key), _)| *of == table && key.starts_with(prefix));
+        under.filter_map(|((_, key), value)| Some((key.as_slice(), value.as_deref()?)))
+    }
+
     /// Every row, in order.
     pub fn rows(&self) -> impl Iterator<Item = (Table, &[u8], Option<&[u8]>)> {
         self.rows.iter().map(|((table, key), value)| (*table, key.as_slice(), value.as_deref()))
@@ -146,5 +153,33 @@ impl<S: Store> Read for S {
 impl<S: Store> Read for Staged<'_, S> {
     fn read(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         self.get(table, key)
+    }
+}
+
+/// Reads single rows, and all rows under a prefix of tables whose rows are never changed once written: then what is staged
+/// is simply more of them.
+pub trait Rows: Read {
+    /// Visits the rows under a prefix: those that are stored, then those that are staged.
+    fn scan_under(&self, table: Table, prefix: &[u8], visit: &mut Visit<'_>) -> Result<(), StoreError>;
+}
+
+impl<S: Store> Rows for S {
+    fn scan_under(&self, table: Table, prefix: &[u8], visit: &mut Visit<'_>) -> Result<(), StoreError> {
+        self.scan(table, prefix, prefix, visit)
+    }
+}
+
+impl<S: Store> Rows for Staged<'_, S> {
+    fn scan_under(&self, table: Table, prefix: &[u8], visit: &mut Visit<'_>) -> Result<(), StoreError> {
+        let mut ended = false;
+        self.store.scan(table, prefix, prefix, &mut |key, value| {
+            let flow = visit(key, value);
+            ended = flow.is_break();
+            flow
+        })?;
+        if !ended {
+            let _ = self.batch.put_under(table, prefix).try_for_each(|(key, value)| visit(key, value));
+        }
+        Ok(())
     }
 }

@@ -18,6 +18,9 @@ pub struct Row {
     /// Whether it was skipped, since its body is not known.
     #[prost(bool, tag = "3")]
     pub skipped: bool,
+    /// One more than the number of the justification that has the event's id as its own; 0 if there is none.
+    #[prost(uint32, tag = "4")]
+    pub justification_plus_one: u32,
 }
 
 /// The key of an event id.

@@ -1,9 +1,11 @@
 //! What lies where. One module a table: its key layout comes first, and no key is built anywhere else.
 //!
-//! Rows are protobuf messages (fields may be added, never renumbered), but for [`node_states`], whose rows are small and
-//! many. Numbers in keys are big endian, so that keys sort as numbers do. A space is its number, a u32.
+//! Rows are protobuf messages (fields may be added, never renumbered), behind a binary head where rows are many and the
+//! engine reads them ([`nodes`], [`justifications`]), or binary as a whole where they are small. Numbers in keys are big
+//! endian, so that keys sort as numbers do. A space is its number, a u32.
 
 pub mod actions;
+mod bytes;
 pub mod causes;
 pub mod events;
 pub mod history;
@@ -14,9 +16,13 @@ pub mod node_states;
 pub mod nodes;
 pub mod partition;
 pub mod retractions;
+pub mod said;
+pub mod segments;
 pub mod sources;
 pub mod spaces;
 pub mod times;
+pub mod uses;
+pub mod written;
 
 use prost::Message;
 
@@ -51,7 +57,7 @@ tables! {
     Ids = "ids";
     /// What nodes are; never changes once they have arrived.
     Nodes = "nodes";
-    /// Statuses, ranks and supports.
+    /// Statuses, ranks and supports that are no longer as at birth.
     NodeStates = "node_states";
     /// What justifications are; never changes.
     Justifications = "justifications";
@@ -63,12 +69,20 @@ tables! {
     Retractions = "retractions";
     /// What actions are and their states.
     Actions = "actions";
-    /// Every standing that every node had.
+    /// Every standing that a node had after that of its birth.
     History = "history";
     /// The events that moved a standing.
     Causes = "causes";
     /// Log time to offsets.
     Times = "times";
+    /// The justifications that need a node, in segments.
+    Uses = "uses";
+    /// What an agent wrote, in segments.
+    Written = "written";
+    /// What a source said, in segments.
+    Said = "said";
+    /// How far the segments go.
+    Segments = "segments";
 }
 
 /// A space, by its number within its partition.

@@ -43,6 +43,11 @@ impl Row {
         SpaceNumber(self.number)
     }
 
+    /// How many nodes and justifications it has.
+    pub fn items(&self) -> u64 {
+        u64::from(self.nodes) + u64::from(self.justifications)
+    }
+
     /// The state digest.
     pub fn digest(&self) -> u128 {
         self.digest.as_slice().try_into().map_or(0, u128::from_be_bytes)

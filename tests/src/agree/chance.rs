@@ -8,6 +8,7 @@ pub(super) enum Purpose {
     Store,
     Unload,
     PreviewResident,
+    PreviewPaged,
     Snapshot,
     Ask,
     Time,

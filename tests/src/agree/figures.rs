@@ -21,6 +21,8 @@ pub struct Figures {
     pub reopened: u64,
     /// Times that an open batch was abandoned.
     pub abandoned: u64,
+    /// Steps towards making a paged space resident.
+    pub loads: u64,
     /// Standings compared with the oracle's at an earlier offset.
     pub past_standings: u64,
     /// Nodes that lost their support for a moment, and came back.
@@ -40,6 +42,7 @@ impl Figures {
             (&mut self.previews, other.previews),
             (&mut self.reopened, other.reopened),
             (&mut self.abandoned, other.abandoned),
+            (&mut self.loads, other.loads),
             (&mut self.past_standings, other.past_standings),
             (&mut self.restored, other.restored),
             (&mut self.switched, other.switched),

@@ -260,7 +260,7 @@ fn nodes(view: &View) -> Result<Vec<NodeView>> {
 }
 
 fn explanation(view: &View, id: &str) -> Result<Option<query::Explanation>> {
-    let Some(space) = view.load_space()? else { return Ok(None) };
+    let Some(space) = view.open_space()? else { return Ok(None) };
     Ok(query::explain(&view.store, &space, &view.moment, id, usize::MAX)?)
 }
 

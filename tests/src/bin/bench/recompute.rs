@@ -80,13 +80,13 @@ impl Edges for Rows {
 /// The engine's own arrays: without a copy of the graph.
 impl Edges for Resident {
     fn uses(&self, node: u32) -> impl Iterator<Item = u32> {
-        let Ok(state) = Graph::node(self, Node(node));
-        let edge = |premise| {
-            let Ok(edge) = self.premise(premise);
-            edge
+        let follow = |place| {
+            let Ok(used) = self.follow(place);
+            used
         };
-        std::iter::successors(state.newest_use.map(edge), move |used| used.next_use.map(edge))
-            .map(|used| used.justification.number())
+        let Ok(first) = self.first_use(Node(node));
+        std::iter::successors(first.map(follow), move |(_, next)| next.map(follow))
+            .map(|(justification, _)| justification.number())
     }
 
     fn head(&self, justification: u32) -> u32 {
@@ -128,11 +128,13 @@ impl Recompute {
     /// Everything, from a graph in which nothing is covered.
     pub fn new(graph: &Resident, edges: &impl Edges) -> Recompute {
         let nodes = graph.nodes().count();
-        let justified: u128 =
-            graph.justifications().map(|(_, state)| state.commitment).fold(0, |sum, next| sum.wrapping_add(next));
+        let justified: u128 = graph
+            .justifications()
+            .map(|(_, state)| u128::from(state.commitment))
+            .fold(0, |sum, next| sum.wrapping_add(next));
         let mut recompute = Recompute {
             observations: graph.nodes().filter(|(_, state)| state.is_observation()).map(|(node, _)| node.0).collect(),
-            premise_counts: graph.justifications().map(|(_, state)| state.premise_count).collect(),
+            premise_counts: graph.justifications().map(|(_, state)| u32::from(state.premise_count)).collect(),
             covers: vec![0; nodes],
             missing: Vec::new(),
             is_in: vec![0; nodes],

@@ -5,7 +5,7 @@
 //! earlier; one in a hundred is drawn from what arrives later instead, so that there are cycles.
 
 use recant_projections::justification::{
-    graph::{Arrival, Graph, Item, Node, Sizes},
+    graph::{Arrival, Item, Node, Sizes},
     resident::Resident,
     settle::{Arriving, Edit, Justifying, settle},
 };
@@ -108,7 +108,7 @@ impl Arrivals {
         let mut graph = Resident::default();
         // Two justifications for each derived memory and two premises for each of those, on average.
         let (justifications, premises) = (2 * workload.derived, 4 * workload.derived);
-        graph.reserve(Sizes { nodes: memories, justifications, premises });
+        graph.reserve(Sizes { nodes: memories, justifications }, premises as usize);
         Arrivals { graph, digest: 0, random: Random::new(seed), named: vec![None; memories as usize] }
     }
 

@@ -1,0 +1,150 @@
+//! The spaces that are open, and which of them are resident.
+
+use std::collections::HashMap;
+
+use super::space::Space;
+use crate::store::{Store, StoreError};
+
+/// When a space is resident, and how much memory spaces may take.
+#[derive(Debug, Clone, Copy)]
+pub struct Forms {
+    /// A space with at most so many nodes and justifications is loaded whole when it is opened: that costs less than pages.
+    pub resident_max: u32,
+    /// So many bytes of spaces are kept; more only while a batch is open.
+    pub memory_budget_bytes: usize,
+    /// So many rows are read at once for a space that turns resident while it is used.
+    pub load_rows_max: usize,
+    /// So many items make a segment, or more in a large space.
+    pub segment_items_min: usize,
+}
+
+impl Default for Forms {
+    fn default() -> Self {
+        Forms { resident_max: 8_192, memory_budget_bytes: 1 << 30, load_rows_max: 4_096, segment_items_min: 4_096 }
+    }
+}
+
+/// The spaces that are open.
+#[derive(Debug, Default)]
+pub(super) struct OpenSpaces {
+    spaces: HashMap<String, Open>,
+    /// The sum of what the spaces take, as of when each was last counted.
+    pub(super) resident_bytes: usize,
+    /// Those that were used since it was counted.
+    uncounted: Vec<String>,
+    /// One of them turns resident, beside the others.
+    loading: Option<String>,
+}
+
+#[derive(Debug)]
+struct Open {
+    space: Space,
+    /// The offset of the event for which it was last used.
+    used: u64,
+    counted_bytes: usize,
+    is_counted: bool,
+}
+
+impl OpenSpaces {
+    /// A space, opened if it was not; none if nothing was ever applied to it.
+    pub(super) fn get_or_open(
+        &mut self,
+        store: &impl Store,
+        name: &str,
+        forms: &Forms,
+        now: u64,
+    ) -> Result<Option<&mut Space>, StoreError> {
+        if !self.spaces.contains_key(name) {
+            let Some(space) = Space::open(store, name, forms.resident_max)? else { return Ok(None) };
+            self.insert(space);
+        }
+        Ok(self.use_space(name, now))
+    }
+
+    /// A space, opened if it was not, and begun if nothing was ever applied to it. `number` is the next one that is free by
+    /// what is stored.
+    pub(super) fn get_or_begin(
+        &mut self,
+        store: &impl Store,
+        name: &str,
+        forms: &Forms,
+        now: u64,
+        number: u32,
+    ) -> Result<&mut Space, StoreError> {
+        if self.get_or_open(store, name, forms, now)?.is_none() {
+            // A space that began in this batch and has nothing stored yet is open already.
+            let open = self.spaces.values().map(|open| open.space.row.number + 1).max().unwrap_or(0);
+            self.insert(Space::empty(name, number.max(open)));
+        }
+        self.use_space(name, now).ok_or_else(|| StoreError::Absent(name.to_owned()))
+    }
+
+    fn insert(&mut self, space: Space) {
+        let name = space.name.clone();
+        self.spaces.insert(name, Open { space, used: 0, counted_bytes: 0, is_counted: true });
+    }
+
+    fn use_space(&mut self, name: &str, now: u64) -> Option<&mut Space> {
+        let open = self.spaces.get_mut(name)?;
+        open.used = now;
+        if std::mem::take(&mut open.is_counted) {
+            self.uncounted.push(name.to_owned());
+        }
+        Some(&mut open.space)
+    }
+
+    /// Counts what was used, and closes the least recently used spaces while there is more than the budget.
+    pub(super) fn keep_within(&mut self, budget_bytes: usize, forms: &Forms) {
+        for name in std::mem::take(&mut self.uncounted) {
+            let Some(open) = self.spaces.get_mut(&name) else { continue };
+            let bytes = open.space.resident_bytes();
+            self.resident_bytes = (self.resident_bytes + bytes).saturating_sub(open.counted_bytes);
+            (open.counted_bytes, open.is_counted) = (bytes, true);
+            if self.loading.is_none()
+                && open.space.is_busy()
+                && open.space.bytes_if_resident() < forms.memory_budget_bytes
+            {
+                self.loading = Some(name);
+            }
+        }
+        if self.resident_bytes <= budget_bytes {
+            return;
+        }
+        // Somewhat below it, so that not every batch sorts them all.
+        let enough = budget_bytes - budget_bytes / 8;
+        let mut by_use: Vec<(u64, String)> = self.spaces.iter().map(|(name, open)| (open.used, name.clone())).collect();
+        by_use.sort_unstable();
+        for (_, name) in by_use {
+            if self.resident_bytes <= enough {
+                break;
+            }
+            self.close(&name);
+        }
+    }
+
+    fn close(&mut self, name: &str) {
+        if let Some(open) = self.spaces.remove(name) {
+            self.resident_bytes = self.resident_bytes.saturating_sub(open.counted_bytes);
+        }
+        if self.loading.as_deref() == Some(name) {
+            self.loading = None;
+        }
+    }
+
+    /// Reads some rows for the space that turns resident, and says whether there are more.
+    pub(super) fn load_busy(&mut self, store: &impl Store, forms: &Forms) -> Result<bool, StoreError> {
+        let Some(name) = self.loading.clone() else { return Ok(false) };
+        let Some(open) = self.spaces.get_mut(&name) else {
+            self.loading = None;
+            return Ok(false);
+        };
+        let done = open.space.load_more(store, forms.load_rows_max)?;
+        if std::mem::take(&mut open.is_counted) {
+            self.uncounted.push(name);
+        }
+        if done {
+            self.loading = None;
+        }
+        Ok(!done)
+    }
+}

@@ -1,0 +1,222 @@
+//! What is in no segment yet: the uses, the writers and the sources of the newest items of a space. See
+//! [`crate::tables::segments`].
+
+use std::{collections::BTreeMap, ops::ControlFlow};
+
+use prost::Message as _;
+use recant_proto::{id::Kind, time::Instant};
+
+use crate::{
+    justification::{
+        covers::Arrived,
+        graph::{Item, Justification, Node},
+        listed::ItemCode,
+        paged::RecentUses,
+    },
+    store::{Batch, Store, StoreError},
+    tables::{
+        SpaceNumber, Table, justifications, nodes, number_of, numbered, of_space, said, segments, spaces, uses,
+        written::{self, Writer},
+    },
+};
+
+/// The newest items of a space.
+#[derive(Debug, Default)]
+pub(super) struct Tail {
+    uses: RecentUses,
+    written: BTreeMap<Writer, Vec<ItemCode>>,
+    said: BTreeMap<u32, Vec<(Instant, Node)>>,
+    justifications: u32,
+    observations: usize,
+}
+
+impl Tail {
+    /// From the rows of the items that are in no segment.
+    pub(super) fn read(store: &impl Store, space: &spaces::Row, segments: &segments::Row) -> Result<Tail, StoreError> {
+        let mut tail = TailReader::default();
+        scan_from(store, Table::Nodes, space.space(), segments.nodes, |number, value| {
+            if let Some(head) = nodes::Row::decode(value)?.head {
+                tail.node(Node(number), &head);
+            }
+            Ok(())
+        })?;
+        scan_from(store, Table::Justifications, space.space(), segments.justifications, |number, value| {
+            tail.justification(Justification::new(number), &justifications::Row::decode(value)?.head);
+            Ok(())
+        })?;
+        Ok(tail.finish())
+    }
+
+    pub(super) fn uses(&self) -> &RecentUses {
+        &self.uses
+    }
+
+    /// How many justifications the space has, with those in segments.
+    pub(super) fn justifications(&self, segments: &segments::Row) -> u32 {
+        segments.justifications + self.justifications
+    }
+
+    pub(super) fn said(&self, source: u32) -> &[(Instant, Node)] {
+        self.said.get(&source).map_or(&[], Vec::as_slice)
+    }
+
+    pub(super) fn written(&self, agent: &str, run: Option<&str>, found: &mut Vec<ItemCode>) {
+        let writer = Writer::new(agent, run.unwrap_or_default());
+        match run {
+            Some(_) => found.extend(self.written.get(&writer).into_iter().flatten()),
+            None => {
+                let of_agent = self.written.range(writer.first_of_agent()..);
+                let of_agent = of_agent.take_while(|(other, _)| other.is_agent_of(&writer));
+                found.extend(of_agent.flat_map(|(_, codes)| codes));
+            }
+        }
+    }
+
+    /// How many items there are.
+    pub(super) fn items(&self) -> usize {
+        self.justifications as usize + self.observations
+    }
+
+    /// Takes in an item that arrives. One that was named before the last segment was written is in no tail, and gets rows
+    /// of its own.
+    pub(super) fn note(
+        &mut self,
+        arrived: &Arrived<'_>,
+        space: SpaceNumber,
+        segments: &segments::Row,
+        batch: &mut Batch,
+    ) {
+        let code = ItemCode::from(arrived.item);
+        let writer = (!arrived.agent.is_empty()).then(|| Writer::new(arrived.agent, arrived.run));
+        if let Item::Node(node) = arrived.item
+            && node.0 < segments.nodes
+        {
+            if let Some(writer) = writer {
+                let mut value = Vec::new();
+                written::push(&mut value, code);
+                batch.put(Table::Written, written::late_key(space, &writer, code), value);
+            }
+            if let Some(source) = arrived.source {
+                let mut value = Vec::new();
+                said::push(&mut value, arrived.times.observed, node);
+                batch.put(Table::Said, said::late_key(space, source, node), value);
+            }
+            return;
+        }
+        if let Some(writer) = writer {
+            self.written.entry(writer).or_default().push(code);
+        }
+        if let (Some(source), Item::Node(node)) = (arrived.source, arrived.item) {
+            self.said.entry(source).or_default().push((arrived.times.observed, node));
+            self.observations += 1;
+        }
+    }
+
+    /// Takes in the premises of a justification that arrives.
+    pub(super) fn justify(&mut self, justification: Justification, premises: &[Node]) {
+        self.justifications += 1;
+        for premise in premises {
+            self.uses.entry(*premise).or_default().push(justification);
+        }
+    }
+
+    /// Writes all of it as a segment, and is empty.
+    pub(super) fn write(
+        &mut self,
+        space: SpaceNumber,
+        row: &spaces::Row,
+        segments: &segments::Row,
+        batch: &mut Batch,
+    ) -> segments::Row {
+        let tail = std::mem::take(self);
+        let segment = segments.count;
+        let mut blocks: BTreeMap<u32, Vec<(Node, Justification)>> = BTreeMap::new();
+        for (node, of_node) in tail.uses {
+            let block = blocks.entry(uses::block(node)).or_default();
+            block.extend(of_node.into_iter().map(|justification| (node, justification)));
+        }
+        for (block, mut entries) in blocks {
+            entries.sort_unstable();
+            let mut value = Vec::with_capacity(entries.len() * 6);
+            entries.iter().for_each(|(node, justification)| uses::push(&mut value, *node, *justification));
+            batch.put(Table::Uses, uses::key(space, block, segment), value);
+        }
+        for (writer, codes) in tail.written {
+            let mut value = Vec::with_capacity(codes.len() * 4);
+            codes.iter().for_each(|code| written::push(&mut value, *code));
+            batch.put(Table::Written, written::key(space, &writer, segment), value);
+        }
+        for (source, observations) in tail.said {
+            let mut value = Vec::with_capacity(observations.len() * 16);
+            observations.iter().for_each(|(observed, node)| said::push(&mut value, *observed, *node));
+            batch.put(Table::Said, said::key(space, source, segment), value);
+        }
+        let justifications = segments.justifications + tail.justifications;
+        let after = segments::Row { count: segment + 1, nodes: row.nodes, justifications };
+        batch.put(Table::Segments, segments::key(space), after.encode_to_vec());
+        after
+    }
+
+    pub(super) fn resident_bytes(&self) -> usize {
+        let uses: usize = self.uses.values().map(|list| 48 + list.capacity() * 4).sum();
+        uses + self.written.len() * 64 + self.said.len() * 64 + self.items() * 24
+    }
+}
+
+/// Makes a tail from rows, which come by number; what was written is put in the order of the log at the end.
+#[derive(Debug, Default)]
+pub(super) struct TailReader {
+    tail: Tail,
+    written: BTreeMap<Writer, Vec<(u64, ItemCode)>>,
+}
+
+impl TailReader {
+    pub(super) fn node(&mut self, node: Node, head: &nodes::Head<'_>) {
+        if head.kind != Kind::Observation {
+            return;
+        }
+        self.wrote(head.agent, head.run, head.offset, Item::Node(node));
+        if let Some(source) = head.source {
+            self.tail.said.entry(source).or_default().push((head.observed, node));
+            self.tail.observations += 1;
+        }
+    }
+
+    pub(super) fn justification(&mut self, justification: Justification, head: &justifications::Head<'_>) {
+        self.wrote(head.agent, head.run, head.offset, Item::Justification(justification));
+        self.tail.justifications += 1;
+        for premise in head.premises.nodes() {
+            self.tail.uses.entry(premise).or_default().push(justification);
+        }
+    }
+
+    fn wrote(&mut self, agent: &str, run: &str, offset: u64, item: Item) {
+        if !agent.is_empty() {
+            self.written.entry(Writer::new(agent, run)).or_default().push((offset, item.into()));
+        }
+    }
+
+    pub(super) fn finish(self) -> Tail {
+        let in_order = |(writer, mut items): (Writer, Vec<(u64, ItemCode)>)| {
+            items.sort_unstable();
+            (writer, items.into_iter().map(|(_, code)| code).collect())
+        };
+        Tail { written: self.written.into_iter().map(in_order).collect(), ..self.tail }
+    }
+}
+
+/// Scans the rows of a space in a table from a number on.
+pub(super) fn scan_from(
+    store: &impl Store,
+    table: Table,
+    space: SpaceNumber,
+    from: u32,
+    mut row: impl FnMut(u32, &[u8]) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    let mut outcome = Ok(());
+    store.scan(table, &of_space(space), &numbered(space, from), &mut |key, value| {
+        outcome = number_of(table, key).and_then(|number| row(number, value));
+        if outcome.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    outcome
+}
