@@ -115,6 +115,14 @@ fn open_error(directory: &Path, error: &rocksdb::Error) -> StoreError {
     }
 }
 
+/// The first key after all that begin with a prefix; none if there is no such key.
+fn after_all(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|byte| *byte < u8::MAX)?;
+    let mut end = prefix[..=last].to_vec();
+    end[last] += 1;
+    Some(end)
+}
+
 fn io(error: rocksdb::Error) -> StoreError {
     StoreError::Io(error.into_string())
 }
@@ -127,15 +135,19 @@ impl Store for RocksStore {
     fn scan(&self, table: Table, prefix: &[u8], from: &[u8], visit: &mut Visit<'_>) -> Result<(), StoreError> {
         let mut options = ReadOptions::default();
         options.set_total_order_seek(true);
-        let start = prefix.max(from);
-        let mode = IteratorMode::From(start, Direction::Forward);
-        for entry in self.database.iterator_cf_opt(self.family(table)?, options, mode) {
-            let (key, value) = entry.map_err(io)?;
-            if !key.starts_with(prefix) || visit(&key, &value) == ControlFlow::Break(()) {
-                break;
-            }
+        if let Some(end) = after_all(prefix) {
+            options.set_iterate_upper_bound(end);
         }
-        Ok(())
+        // A raw iterator lends keys and values; the other kind copies each.
+        let mut rows = self.database.raw_iterator_cf_opt(self.family(table)?, options);
+        rows.seek(prefix.max(from));
+        while let Some((key, value)) = rows.item() {
+            if !key.starts_with(prefix) || visit(key, value) == ControlFlow::Break(()) {
+                return Ok(());
+            }
+            rows.next();
+        }
+        rows.status().map_err(io)
     }
 
     fn last(&self, table: Table, prefix: &[u8], at_most: &[u8]) -> Result<Option<Entry>, StoreError> {

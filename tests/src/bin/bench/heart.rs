@@ -81,17 +81,17 @@ pub fn measure(workload: &Workload, rounds: Rounds, seed: u64) -> Result<Figures
     let mut opponents = Opponents::default();
     compare(&engine.0, &recompute, 0)?;
     for round in 0..rounds.compared {
-        engine.compared_round(round, random.below(workload.sources), &mut recompute, &rows, &mut opponents)?;
+        engine.compared_round(round, random.below(workload.retracted_sources()), &mut recompute, &rows, &mut opponents)?;
     }
     let mut tally = Tally::default();
     for _ in 0..rounds.measured {
-        engine.measured_round(random.below(workload.sources), &mut tally);
+        engine.measured_round(random.below(workload.retracted_sources()), &mut tally);
     }
     compare(&engine.0, &recompute, rounds.compared)?;
     for round in rounds.compared..2 * rounds.compared {
-        engine.compared_round(round, random.below(workload.sources), &mut recompute, &rows, &mut opponents)?;
+        engine.compared_round(round, random.below(workload.retracted_sources()), &mut recompute, &rows, &mut opponents)?;
     }
-    let memories = workload.sources + workload.observations + workload.derived;
+    let memories = workload.sources() + workload.nodes();
     let (retract, recompute) = (spread(tally.retract), spread(opponents.rows));
     let recompute_same_arrays = spread(opponents.same_arrays);
     tally.changes.sort_unstable();
@@ -205,7 +205,8 @@ fn compare(engine: &Arrived, recompute: &Recompute, round: u32) -> Result<(), Di
     if engine.graph.nodes().all(agree) { Ok(()) } else { Err(Disagreement { what: "statuses", round }) }
 }
 
-fn spread(mut durations: Vec<Duration>) -> Spread {
+/// The middle and the end of some durations.
+pub fn spread(mut durations: Vec<Duration>) -> Spread {
     durations.sort_unstable();
     let at = |hundredths: usize| {
         let place = durations.len().saturating_sub(1) * hundredths / 100;
@@ -217,8 +218,10 @@ fn spread(mut durations: Vec<Duration>) -> Spread {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::Shape;
 
-    const SMALL: Workload = Workload { name: "small", sources: 20, observations: 80, derived: 300 };
+    const SMALL: Workload =
+        Workload { name: "small", shape: Shape::Random { sources: 20, observations: 80, derived: 300 } };
 
     /// Protects the claim that there is no result unless both sides agree: on graphs with cycles they do, and each thing
     /// that is compared is found when it differs.

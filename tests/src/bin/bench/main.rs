@@ -3,6 +3,7 @@
 //! Each ends with lines `RESULT name key=value …`, and writes the same figures to `results/NAME.json`. Units are in the
 //! keys. Everything random comes from a seed that is printed.
 
+mod durable;
 mod heart;
 mod recompute;
 mod workload;
@@ -14,6 +15,7 @@ use std::{
 
 use heart::{Figures, Rounds};
 use serde_json::{Value, json};
+use workload::{W1, W2, W2_TENFOLD, W3, W4, W5, Workload};
 
 const SEED: u64 = 2026;
 const RESULTS: &str = "results";
@@ -22,6 +24,8 @@ const RESULTS: &str = "results";
 enum Failure {
     #[error("no benchmark is called {0}; there is: heart")]
     UnknownName(String),
+    #[error(transparent)]
+    Durable(#[from] durable::DurableError),
     #[error(transparent)]
     Disagreement(#[from] heart::Disagreement),
     #[error("cannot write to {RESULTS}/ or to the output: {0}")]
@@ -42,41 +46,51 @@ fn main() -> ExitCode {
 
 fn run(name: Option<&str>) -> Result<(), Failure> {
     match name {
-        None | Some("heart") => run_heart(),
-        Some(name) => Err(Failure::UnknownName(name.to_owned())),
+        None => run_heart(&HEART),
+        Some("heart") => run_heart(&HEART),
+        Some(name) => match HEART.iter().find(|run| run.workload.name == name) {
+            Some(run) => run_heart(std::slice::from_ref(run)),
+            None => Err(Failure::UnknownName(name.to_owned())),
+        },
     }
 }
 
-fn run_heart() -> Result<(), Failure> {
+/// A workload of the heart, and how often what is done.
+struct HeartRun {
+    workload: Workload,
+    rounds: Rounds,
+    /// Rounds against the disk; none for what is only measured in memory.
+    durable: u32,
+}
+
+const HEART: [HeartRun; 6] = [
+    HeartRun { workload: W1, rounds: Rounds { measured: 20_000, compared: 250 }, durable: 5_000 },
+    HeartRun { workload: W2, rounds: Rounds { measured: 20_000, compared: 10 }, durable: 5_000 },
+    HeartRun { workload: W3, rounds: Rounds { measured: 200, compared: 50 }, durable: 10 },
+    HeartRun { workload: W4, rounds: Rounds { measured: 200, compared: 50 }, durable: 10 },
+    HeartRun { workload: W5, rounds: Rounds { measured: 20_000, compared: 50 }, durable: 5_000 },
+    HeartRun { workload: W2_TENFOLD, rounds: Rounds { measured: 20_000, compared: 1 }, durable: 0 },
+];
+
+fn run_heart(runs: &[HeartRun]) -> Result<(), Failure> {
     let mut out = io::stdout();
-    writeln!(out, "heart: retract one whole source of a graph in memory, then reinstate it; seed {SEED}")?;
-    writeln!(
-        out,
-        "  both sides give statuses, changes in order with distance, and the digest; no log, no storage, one thread"
-    )?;
+    writeln!(out, "heart: retract one whole source, then reinstate it; seed {SEED}")?;
+    writeln!(out, "  both sides give statuses, changes in order with distance, and the digest; one thread")?;
     writeln!(out, "  ratio_flat_copy: against a recompute by counting, over a flat copy of the graph made for it")?;
     writeln!(out, "  ratio_in_memory: against the same recompute over the arrays that the engine itself uses")?;
-    let runs = [
-        (workload::W1, Rounds { measured: 20_000, compared: 250 }),
-        (workload::W2, Rounds { measured: 20_000, compared: 10 }),
-    ];
+    writeln!(out, "  durable: the same as events, from their bytes to the records of the change stream and to RocksDB")?;
     let mut results = serde_json::Map::new();
     let mut lines = Vec::new();
-    for (workload, rounds) in runs {
-        writeln!(
-            out,
-            "  {}: {} sources, {} observations, {} derived; {} rounds measured, {} compared",
-            workload.name,
-            workload.sources,
-            workload.observations,
-            workload.derived,
-            rounds.measured,
-            2 * rounds.compared
-        )?;
-        let figures = heart::measure(&workload, rounds, SEED)?;
-        let fields = fields(&figures);
+    for HeartRun { workload, rounds, durable } in runs {
+        writeln!(out, "  {}: {:?}", workload.name, workload.shape)?;
+        let mut fields = fields(&heart::measure(workload, *rounds, SEED)?);
+        if *durable > 0 {
+            fields.extend(durable_fields(&durable::measure(workload, *durable, SEED)?));
+        }
         let written: Vec<String> = fields.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        lines.push(format!("RESULT {} {}", workload.name, written.join(" ")));
+        let line = format!("RESULT {} {}", workload.name, written.join(" "));
+        writeln!(out, "  {line}")?;
+        lines.push(line);
         let object = fields.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
         results.insert(workload.name.to_owned(), Value::Object(object));
     }
@@ -87,6 +101,17 @@ fn run_heart() -> Result<(), Failure> {
         writeln!(out, "{line}")?;
     }
     Ok(())
+}
+
+fn durable_fields(figures: &durable::Figures) -> Vec<(&'static str, Value)> {
+    let rounded = |value: f64| json!((value * 1e1).round() / 1e1);
+    vec![
+        ("durable_us", rounded(figures.whole.median_us)),
+        ("durable_p99_us", rounded(figures.whole.p99_us)),
+        ("fold_us", rounded(figures.fold.median_us)),
+        ("write_us", rounded(figures.write.median_us)),
+        ("rows_median", json!(figures.rows_median)),
+    ]
 }
 
 /// The figures by their keys, rounded to what they are worth.
