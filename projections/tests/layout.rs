@@ -4,9 +4,10 @@
 use recant_projections::{
     justification::graph::{Justification, Node},
     tables::{
-        SpaceNumber, Table, actions, causes, events, history,
+        SpaceNumber, Table, actions, events,
         ids::{self, Namespace},
-        justification_covers, justifications, node_states, nodes, partition, retractions, sources, times,
+        justification_covers, justifications, moved, moves, node_states, nodes, partition, retractions, said, segments,
+        sources, times, uses,
     },
 };
 use recant_proto::id::Standing;
@@ -21,7 +22,7 @@ fn hex(bytes: &[u8]) -> String {
 fn tables_keep_their_names() {
     let names: Vec<&str> = Table::ALL.iter().map(|table| table.name()).collect();
     let frozen = "partition spaces events ids nodes node_states justifications justification_covers sources retractions \
-                  actions history causes times uses written said segments";
+                  actions moves moved times uses written said segments";
     assert_eq!(names.join(" "), frozen);
     assert_eq!((partition::FORMAT_VERSION, partition::LOGIC_VERSION), (2, 1));
 }
@@ -38,8 +39,12 @@ fn keys_keep_their_layout() {
         (justification_covers::key(SPACE, justification), "0102030400000007"),
         (sources::key(SPACE, 9), "0102030400000009"),
         (retractions::key(SPACE, 9), "0102030400000009"),
-        (history::key(SPACE, Node(5), 258), "01020304000000050000000000000102"),
-        (causes::key(SPACE, 258), "010203040000000000000102"),
+        (moves::key(SPACE, 258, Node(5)), "01020304000000000000010200000005"),
+        (uses::key(SPACE, uses::block(Node(1025)), 3), "010203040000000100000003"),
+        (moved::key(SPACE, moved::block(Node(1023)), 3), "010203040000000000000003"),
+        (said::key(SPACE, 9, 3), "010203040000000900000003"),
+        (said::late_key(SPACE, 9, Node(5)), "0102030400000009ffffffff00000005"),
+        (segments::key(SPACE), "01020304"),
         (ids::key(SPACE, Namespace::Node, "a@b"), "010203046e614062"),
         (ids::key(SPACE, Namespace::Justification, "é"), "010203046ac3a9"),
         (ids::key(SPACE, Namespace::Source, "s"), "010203047373"),
@@ -64,7 +69,10 @@ fn values_keep_their_layout() {
         newest_justification: Some(Justification::new(7)),
     };
     assert_eq!(hex(&row.encode()), "02000000000000010200000003000000050000000600000008");
-    assert_eq!(hex(&history::value(Standing::Pending, 1)), "030000000000000001");
+    let entry = moves::Entry { node: Node(8), moved_from: Some(Standing::In), state: row };
+    let rows = moves::rows(SPACE, 258, 1, &moves::Cause { event: "e".into(), ..moves::Cause::default() }, &[entry]);
+    let state = hex(&row.encode());
+    assert_eq!(hex(&rows[0].1), format!("000000000000000100030a01650000000800{state}"));
     assert_eq!(hex(&times::value(258)), "0000000000000102");
     assert_eq!(justification_covers::value(2).map(|value| hex(&value)).as_deref(), Some("00000002"));
     assert_eq!(justification_covers::value(0), None);

@@ -23,9 +23,9 @@ use crate::{
     },
     store::{Store, StoreError},
     tables::{
-        Table, history,
+        Table,
         ids::{self, Namespace},
-        justification_covers, justifications, node_states, nodes, sources,
+        justification_covers, justifications, moves, node_states, nodes, sources,
     },
 };
 
@@ -451,9 +451,6 @@ impl<S: Store> Context<'_, S> {
         let outcome = self.space.settle(&self.staged, self.engine, edit)?;
         self.space.row.add_to_digest(outcome.settled.digest_delta);
         self.stage(&outcome, newborn);
-        if outcome.settled.moves.iter().any(|moved| moved.before.is_some() || !moved.after.is_in()) {
-            publish::stage_cause(self);
-        }
         Ok((publish::cascade(self, &outcome.changes, targets)?, outcome.settled.work))
     }
 
@@ -462,15 +459,17 @@ impl<S: Store> Context<'_, S> {
         let settled = &outcome.settled;
         let born_with_its_row = newborn.as_ref().filter(|newborn| newborn.is_first_named);
         let born_with_its_row = born_with_its_row.map(|newborn| newborn.arriving.node);
+        let mut entries = Vec::with_capacity(settled.touched.len());
         for (node, state) in settled.touched.iter().zip(&outcome.touched) {
-            let row = node_states::Row::of(state);
+            let state = node_states::Row::of(state);
             if let Some(newborn) = newborn.as_ref().filter(|newborn| newborn.arriving.node == *node) {
-                self.staged.put(Table::Nodes, nodes::key(space, *node), self.newborn_value(newborn, &row));
+                self.staged.put(Table::Nodes, nodes::key(space, *node), self.newborn_value(newborn, &state));
             }
             if born_with_its_row != Some(*node) {
-                self.staged.put(Table::NodeStates, node_states::key(space, *node), row.encode());
+                entries.push(moves::Entry { node: *node, moved_from: None, state });
             }
         }
+        entries.sort_unstable_by_key(|entry| entry.node);
         for (justification, state) in settled.recovered.iter().zip(&outcome.recovered) {
             let key = justification_covers::key(space, *justification);
             match justification_covers::value(state.covers) {
@@ -482,11 +481,19 @@ impl<S: Store> Context<'_, S> {
             self.space.row.nodes_in += u32::from(moved.after.is_in());
             self.space.row.nodes_in -= u32::from(moved.before.is_some_and(|before| before.is_in()));
             // A birth is in the row of the node.
-            if moved.before.is_some() {
-                let key = history::key(space, moved.node, self.position.offset);
-                self.staged.put(Table::History, key, history::value(moved.after, self.log_time_ms));
+            if let Ok(place) = entries.binary_search_by_key(&moved.node, |entry| entry.node) {
+                entries[place].moved_from = moved.before;
             }
         }
+        if entries.is_empty() {
+            return;
+        }
+        let cause = publish::cause_of(self.event);
+        let cause = moves::Cause { event: cause.event, body: cause.r#type, retraction: cause.retraction };
+        for (key, value) in moves::rows(space, self.position.offset, self.log_time_ms, &cause, &entries) {
+            self.staged.put(Table::Moves, key, value);
+        }
+        self.space.note_moves(self.position.offset, &entries);
     }
 
     fn newborn_value(&self, newborn: &Newborn, birth: &node_states::Row) -> Vec<u8> {

@@ -13,7 +13,7 @@ use super::{Context, Message, Output};
 use crate::{
     justification::cascade,
     store::{Read, Store, StoreError},
-    tables::{SpaceNumber, Table, actions, causes, events, nodes, sources},
+    tables::{SpaceNumber, Table, actions, events, nodes, sources},
 };
 
 /// What all records of a cascade share.
@@ -28,14 +28,6 @@ pub struct Frame<'a> {
     pub log_time_ms: i64,
     /// What caused it.
     pub cause: Cause,
-}
-
-/// Notes the event as the cause of what it moved.
-pub(super) fn stage_cause<S: Store>(context: &mut Context<'_, S>) {
-    let cause = cause_of(context.event);
-    let row = causes::Row { event: cause.event, body: cause.r#type, retraction: cause.retraction };
-    let key = causes::key(context.space.number(), context.position.offset);
-    context.staged.put(Table::Causes, key, row.encode_to_vec());
 }
 
 /// An event as a cause.

@@ -1,84 +1,116 @@
 //! What was believed when, answered from an index without a replay: for each node its birth, and a row for each event that
-//! moved its standing after that. The layouts are in [`crate::tables::nodes`] and [`crate::tables::history`].
+//! moved standings after that. The layouts are in [`crate::tables::nodes`], [`crate::tables::moves`] and
+//! [`crate::tables::moved`].
 
-use std::{collections::HashMap, ops::ControlFlow};
+use std::collections::HashMap;
+
+use recant_proto::id::Standing;
 
 use crate::{
-    fold::space::Space,
+    fold::space::{Space, scan_moves},
     justification::{graph::Node, resident::Resident},
     store::{Store, StoreError},
-    tables::{
-        SpaceNumber, Table,
-        history::{self, Entry},
-        nodes, of_space,
-    },
+    tables::{SpaceNumber, Table, damaged, moves, nodes},
 };
 
+/// A standing, and since when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry {
+    /// The offset of the event that brought it about.
+    pub offset: u64,
+    /// The standing.
+    pub standing: Standing,
+    /// The event's log time.
+    pub log_time_ms: i64,
+}
+
 /// The standing of a node after the event at an offset; none if it had not arrived.
-pub fn standing_at(
-    store: &impl Store,
-    space: SpaceNumber,
-    node: Node,
-    offset: u64,
-) -> Result<Option<Entry>, StoreError> {
-    let found = store.last(Table::History, &history::of_node(space, node), &history::key(space, node, offset))?;
-    match found {
-        Some((key, value)) => Ok(Some(history::decode(&key, &value)?.1)),
+pub fn standing_at(store: &impl Store, space: &Space, node: Node, offset: u64) -> Result<Option<Entry>, StoreError> {
+    let moves = space.moves_of(store, node)?;
+    match moves.iter().rev().find(|moved| **moved <= offset) {
+        Some(moved) => moved_at(store, space, node, *moved).map(Some),
         None => Ok(birth(store, space, node)?.filter(|birth| birth.offset <= offset)),
     }
 }
 
+/// All that happened to a node, the first first.
+pub fn of_node(store: &impl Store, space: &Space, node: Node) -> Result<Vec<Entry>, StoreError> {
+    let mut entries: Vec<Entry> = birth(store, space, node)?.into_iter().collect();
+    for offset in space.moves_of(store, node)? {
+        entries.push(moved_at(store, space, node, offset)?);
+    }
+    Ok(entries)
+}
+
 /// The standing with which a node arrived, if it has.
-fn birth(store: &impl Store, space: SpaceNumber, node: Node) -> Result<Option<Entry>, StoreError> {
-    let value = nodes::value(store, space, node)?;
+fn birth(store: &impl Store, space: &Space, node: Node) -> Result<Option<Entry>, StoreError> {
+    let value = nodes::value(store, space.number(), node)?;
     let head = nodes::Row::decode(&value)?.head;
     Ok(head.map(|head| Entry { offset: head.offset, standing: head.standing, log_time_ms: head.log_time_ms }))
 }
 
-/// All that happened to a node, the first first.
-pub fn of_node(store: &impl Store, space: SpaceNumber, node: Node) -> Result<Vec<Entry>, StoreError> {
-    let mut entries: Vec<Entry> = birth(store, space, node)?.into_iter().collect();
-    let prefix = history::of_node(space, node);
-    scan(store, &prefix, |_, entry| entries.push(entry))?;
-    Ok(entries)
+fn moved_at(store: &impl Store, space: &Space, node: Node, offset: u64) -> Result<Entry, StoreError> {
+    let found = moves::find(store, space.number(), offset, node)?;
+    let (log_time_ms, entry) =
+        found.ok_or_else(|| damaged(Table::Moves, format!("what moved node {} at {offset} is missing", node.0)))?;
+    Ok(Entry { offset, standing: entry.state.standing, log_time_ms })
 }
 
-/// Of the nodes of a space that had moved after their birth when the event at an offset was applied: the last move.
-pub fn moved_by(store: &impl Store, space: SpaceNumber, offset: u64) -> Result<HashMap<Node, Entry>, StoreError> {
-    let mut moved = HashMap::new();
-    scan(store, &of_space(space), |node, entry| {
-        if entry.offset <= offset {
-            moved.insert(node, entry);
+/// Of the nodes whose standing moved after the event at an offset: what it had been. Its cost follows what moved since.
+pub fn moved_since(store: &impl Store, space: SpaceNumber, offset: u64) -> Result<HashMap<Node, Standing>, StoreError> {
+    let mut before = HashMap::new();
+    scan_moves(store, space, offset.saturating_add(1), |row| {
+        for entry in row.entries() {
+            let entry = entry?;
+            if let Some(moved_from) = entry.moved_from {
+                before.entry(entry.node).or_insert(moved_from);
+            }
         }
+        Ok(())
     })?;
-    Ok(moved)
+    Ok(before)
 }
 
-fn scan(store: &impl Store, prefix: &[u8], mut visit: impl FnMut(Node, Entry)) -> Result<(), StoreError> {
-    let mut outcome = Ok(());
-    store.scan(Table::History, prefix, prefix, &mut |key, value| match history::decode(key, value) {
-        Ok((node, entry)) => {
-            visit(node, entry);
-            ControlFlow::Continue(())
-        }
-        Err(error) => {
-            outcome = Err(error);
-            ControlFlow::Break(())
-        }
-    })?;
-    outcome
-}
-
-/// Whether the last entry of every node's history is its standing. For `doctor`.
+/// Whether the moves of every node lead from its birth to its standing, and the index of moves has all of them. For
+/// `doctor`.
 pub fn agrees_with(store: &impl Store, space: &Space) -> Result<Result<(), String>, StoreError> {
+    let mut standings: HashMap<Node, (Standing, Vec<u64>)> = HashMap::new();
+    let mut wrong = None;
+    scan_moves(store, space.number(), 0, |row| {
+        for entry in row.entries() {
+            let entry = entry?;
+            let Some(moved_from) = entry.moved_from else { continue };
+            let known = match standings.entry(entry.node) {
+                std::collections::hash_map::Entry::Occupied(known) => known.into_mut(),
+                std::collections::hash_map::Entry::Vacant(new) => {
+                    let birth = birth(store, space, entry.node)?;
+                    new.insert((birth.map_or(Standing::Pending, |birth| birth.standing), Vec::new()))
+                }
+            };
+            if known.0 != moved_from {
+                wrong = Some(format!(
+                    "node {} moved from {moved_from:?} at {}, and was {:?}",
+                    entry.node.0, row.offset, known.0
+                ));
+            }
+            known.0 = entry.state.standing;
+            known.1.push(row.offset);
+        }
+        Ok(())
+    })?;
     for (node, state) in space.resident().into_iter().flat_map(Resident::nodes) {
         if state.arrival.is_none() {
             continue;
         }
-        let entry = standing_at(store, space.number(), node, u64::MAX)?.map(|entry| entry.standing);
-        if entry != Some(state.standing) {
-            return Ok(Err(format!("node {}: {:?} by its state, {entry:?} by its history", node.0, state.standing)));
+        let (standing, moves) = match standings.remove(&node) {
+            Some((standing, moves)) => (Some(standing), moves),
+            None => (birth(store, space, node)?.map(|birth| birth.standing), Vec::new()),
+        };
+        if standing != Some(state.standing) {
+            wrong = Some(format!("node {}: {:?} by its state, {standing:?} by its history", node.0, state.standing));
+        } else if space.moves_of(store, node)? != moves {
+            wrong = Some(format!("node {}: its moves are not those of the index", node.0));
         }
     }
-    Ok(Ok(()))
+    Ok(wrong.map_or(Ok(()), Err))
 }

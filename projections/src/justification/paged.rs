@@ -8,7 +8,6 @@
 //! a node with very many reasons is slow here, and fast in a resident graph.
 
 use std::{
-    collections::HashMap as StdHashMap,
     hash::Hash,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -23,7 +22,7 @@ use super::{
     overlay::Edits,
 };
 use crate::{
-    store::{Rows, StoreError},
+    store::{Read, Rows, StoreError},
     tables::{SpaceNumber, Table, damaged, justification_covers, justifications, node_states, nodes, uses},
 };
 
@@ -49,8 +48,33 @@ struct Page {
     premises: Vec<Node>,
 }
 
-/// Uses that are not in the table `uses` yet.
-pub type RecentUses = StdHashMap<Node, Vec<Justification>>;
+/// What is in no segment yet.
+#[derive(Debug, Default)]
+pub struct Recent {
+    /// Uses of nodes, oldest first.
+    pub uses: HashMap<Node, Vec<Justification>>,
+    /// States of nodes.
+    pub states: HashMap<Node, node_states::Row>,
+}
+
+impl Recent {
+    fn uses_of(&self, node: Node) -> &[Justification] {
+        self.uses.get(&node).map_or(&[], Vec::as_slice)
+    }
+
+    /// The state of a node that is not as it was born.
+    pub fn state(
+        &self,
+        rows: &impl Read,
+        space: SpaceNumber,
+        node: Node,
+    ) -> Result<Option<node_states::Row>, StoreError> {
+        match self.states.get(&node) {
+            Some(state) => Ok(Some(*state)),
+            None => node_states::get(rows, space, node),
+        }
+    }
+}
 
 impl Pages {
     /// How many rows or lists had to be read.
@@ -104,8 +128,8 @@ pub struct View<'a, R> {
     pub sizes: Sizes,
     /// What was read before.
     pub pages: &'a Pages,
-    /// Uses that are not in the table yet.
-    pub recent_uses: &'a RecentUses,
+    /// What is in no segment yet.
+    pub recent: &'a Recent,
 }
 
 impl<R: Rows> View<'_, R> {
@@ -118,7 +142,7 @@ impl<R: Rows> View<'_, R> {
             return Err(damaged(Table::Nodes, format!("node {} is missing", node.0)));
         }
         self.missed();
-        let state = bare(self.rows, self.space, node)?;
+        let state = bare(self.rows, self.recent, self.space, node)?;
         self.pages.bare.insert(node, state);
         Ok(state)
     }
@@ -168,20 +192,16 @@ impl<R: Rows> View<'_, R> {
 
     /// The justifications in which a node is a premise, the oldest first.
     pub fn uses_of(&self, node: Node) -> Result<Vec<Justification>, StoreError> {
-        Ok([self.stored_uses(node)?.as_slice(), self.recent(node)].concat())
+        Ok([self.stored_uses(node)?.as_slice(), self.recent.uses_of(node)].concat())
     }
 
     fn missed(&self) {
         self.pages.misses.fetch_add(1, Ordering::Relaxed);
     }
-
-    fn recent(&self, node: Node) -> &[Justification] {
-        self.recent_uses.get(&node).map_or(&[], Vec::as_slice)
-    }
 }
 
 /// A node without its counts, from its rows.
-pub fn bare(rows: &impl Rows, space: SpaceNumber, node: Node) -> Result<NodeState, StoreError> {
+pub fn bare(rows: &impl Read, recent: &Recent, space: SpaceNumber, node: Node) -> Result<NodeState, StoreError> {
     let value = nodes::value(rows, space, node)?;
     let head = nodes::Row::decode(&value)?.head;
     let mut state = NodeState::named(node);
@@ -190,8 +210,7 @@ pub fn bare(rows: &impl Rows, space: SpaceNumber, node: Node) -> Result<NodeStat
         state.arrival = Some(Arrival::new(head.arrival));
         state.commitment = head.commitment;
     }
-    let changed = node_states::get(rows, space, node)?;
-    if let Some(row) = changed.or_else(|| head.map(|head| head.birth(node))) {
+    if let Some(row) = recent.state(rows, space, node)?.or_else(|| head.map(|head| head.birth(node))) {
         row.put_into(&mut state);
     }
     Ok(state)
@@ -235,7 +254,7 @@ impl<R: Rows> Graph for View<'_, R> {
     }
 
     fn first_use(&self, node: Node) -> Result<Option<Self::Use>, StoreError> {
-        let count = self.stored_uses(node)?.len() + self.recent(node).len();
+        let count = self.stored_uses(node)?.len() + self.recent.uses_of(node).len();
         Ok((count > 0).then_some((node, count)))
     }
 
@@ -243,7 +262,7 @@ impl<R: Rows> Graph for View<'_, R> {
         let place = count.saturating_sub(1);
         let stored = self.stored_uses(node)?;
         let found = match place.checked_sub(stored.len()) {
-            Some(recent) => self.recent(node).get(recent),
+            Some(recent) => self.recent.uses_of(node).get(recent),
             None => stored.get(place),
         };
         let justification = found.ok_or_else(|| damaged(Table::Uses, format!("node {} lacks a use", node.0)))?;

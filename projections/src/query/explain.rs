@@ -17,9 +17,8 @@ use crate::{
     justification::{covers::ItemTimes, graph::Node},
     store::{Store, StoreError},
     tables::{
-        causes,
         ids::{self, Namespace},
-        justifications, nodes, sources,
+        justifications, moves, nodes, sources,
     },
 };
 
@@ -168,7 +167,7 @@ impl<S: Store> Asker<'_, S> {
         if let Some(known) = self.standings.get(&node) {
             return Ok(*known);
         }
-        let entry = history::standing_at(self.store, self.space.number(), node, self.moment.position.offset)?;
+        let entry = history::standing_at(self.store, self.space, node, self.moment.position.offset)?;
         let standing = entry.map(|entry| entry.standing);
         self.standings.insert(node, standing);
         Ok(standing)
@@ -287,11 +286,11 @@ impl<S: Store> Asker<'_, S> {
 
     fn history(&self, node: Node) -> Result<Vec<HistoryEntry>, StoreError> {
         let mut entries = Vec::new();
-        for entry in history::of_node(self.store, self.space.number(), node)? {
+        for entry in history::of_node(self.store, self.space, node)? {
             if entry.offset > self.moment.position.offset {
                 break;
             }
-            let cause = causes::get(self.store, self.space.number(), entry.offset)?;
+            let cause = moves::cause(self.store, self.space.number(), entry.offset)?;
             entries.push(HistoryEntry {
                 position: Position { offset: entry.offset, ..self.moment.position }.to_string(),
                 time: time::format_log_ms(entry.log_time_ms),

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::{Moment, NodeView, RetractionView, SourceView, SpaceView, covering};
 use crate::{
-    fold::space::scan_space,
+    fold::space::{recent_states, scan_space},
     history,
     justification::graph::Node,
     store::{Store, StoreError},
@@ -97,8 +97,9 @@ pub fn list(
     };
     let past = match moment.is_now {
         true => None,
-        false => Some(history::moved_by(store, space, moment.position.offset)?),
+        false => Some(history::moved_since(store, space, moment.position.offset)?),
     };
+    let recent = recent_states(store, space)?;
     let mut items = Vec::new();
     let mut next = None;
     let mut last = Node(0);
@@ -110,11 +111,11 @@ pub fn list(
         if head.offset > moment.position.offset {
             return Ok(true);
         }
-        let moved = match &past {
-            None => node_states::get(store, space, node)?.map(|state| state.standing),
-            Some(past) => past.get(&node).map(|entry| entry.standing),
+        let standing = match (past.as_ref().and_then(|past| past.get(&node)), recent.get(&node)) {
+            (Some(then), _) => *then,
+            (None, Some(state)) => state.standing,
+            (None, None) => node_states::get(store, space, node)?.map_or(head.standing, |state| state.standing),
         };
-        let standing = moved.unwrap_or(head.standing);
         if !lets_through(filter, &head, standing) {
             return Ok(true);
         }

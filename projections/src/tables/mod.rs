@@ -5,13 +5,14 @@
 //! endian, so that keys sort as numbers do. A space is its number, a u32.
 
 pub mod actions;
+pub mod blocks;
 mod bytes;
-pub mod causes;
 pub mod events;
-pub mod history;
 pub mod ids;
 pub mod justification_covers;
 pub mod justifications;
+pub mod moved;
+pub mod moves;
 pub mod node_states;
 pub mod nodes;
 pub mod partition;
@@ -57,7 +58,7 @@ tables! {
     Ids = "ids";
     /// What nodes are; never changes once they have arrived.
     Nodes = "nodes";
-    /// Statuses, ranks and supports that are no longer as at birth.
+    /// Statuses, ranks and supports that were no longer as at birth when the last segment was written.
     NodeStates = "node_states";
     /// What justifications are; never changes.
     Justifications = "justifications";
@@ -69,10 +70,10 @@ tables! {
     Retractions = "retractions";
     /// What actions are and their states.
     Actions = "actions";
-    /// Every standing that a node had after that of its birth.
-    History = "history";
-    /// The events that moved a standing.
-    Causes = "causes";
+    /// What each event did to the nodes that were there, and why.
+    Moves = "moves";
+    /// The offsets at which a node's standing moved, in segments.
+    Moved = "moved";
     /// Log time to offsets.
     Times = "times";
     /// The justifications that need a node, in segments.

@@ -2,8 +2,9 @@
 //! standing, u8 | rank, u64 | home, u32 | one more than the support's number or 0, u32 | covers, u32 | one more than the
 //! number of its newest justification or 0, u32; big endian.
 //!
-//! Written whenever one of them changes; a node that has no row is as it was born ([`super::nodes`]). The counts of the
-//! engine follow from these and the edges.
+//! Written with a segment ([`super::segments`]) for the nodes that have changed since the last one; what changed after that
+//! is in [`super::moves`], and a node that is in neither is as it was born ([`super::nodes`]). The counts of the engine
+//! follow from these and the edges.
 
 use recant_proto::id::Standing;
 
@@ -12,6 +13,9 @@ use crate::{
     store::{Read, StoreError},
     tables::{SpaceNumber, Table, damaged, numbered},
 };
+
+/// The length of a row.
+pub const BYTES: usize = 25;
 
 /// The part of a node's state that is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +66,7 @@ impl Row {
     /// As bytes.
     pub fn encode(&self) -> Vec<u8> {
         let support = self.support.map_or(0, |support| support.number() + 1);
-        let mut bytes = Vec::with_capacity(25);
+        let mut bytes = Vec::with_capacity(BYTES);
         bytes.push(self.standing as u8);
         bytes.extend(self.rank.to_be_bytes());
         bytes.extend(self.home.to_be_bytes());
@@ -74,8 +78,9 @@ impl Row {
 
     /// From bytes.
     pub fn decode(bytes: &[u8]) -> Result<Row, StoreError> {
-        let bytes: &[u8; 25] =
-            bytes.try_into().map_err(|_| damaged(Table::NodeStates, format!("{} bytes instead of 25", bytes.len())))?;
+        let bytes: &[u8; BYTES] = bytes
+            .try_into()
+            .map_err(|_| damaged(Table::NodeStates, format!("{} bytes instead of {BYTES}", bytes.len())))?;
         let word = |start: usize| u32::from_be_bytes(std::array::from_fn(|index| bytes[start + index]));
         let standing = Standing::from_u8(bytes[0]).ok_or_else(|| damaged(Table::NodeStates, "no such standing"))?;
         let rank = u64::from(word(1)) << 32 | u64::from(word(5));

@@ -1,9 +1,11 @@
-//! Table `segments`. Key: space. How far [`super::uses`], [`super::written`] and [`super::said`] go.
+//! Table `segments`. Key: space. How far [`super::uses`], [`super::written`], [`super::said`], [`super::moved`] and
+//! [`super::node_states`] go.
 //!
-//! These three say which justifications need a node, what an agent wrote and what a source said. A row for each of those
-//! facts would cost more writes than everything else that an event writes. So facts are gathered, and once there are many
-//! they are written together: a segment, whose rows are never changed. What came after the last segment (its numbers
-//! are the ones given here and above) is found in the rows of its nodes and justifications.
+//! The first four say which justifications need a node, what an agent wrote, what a source said and when a node moved; the
+//! last the states of nodes. A row for each of those facts would cost more writes than everything else that an event
+//! writes. So facts are gathered, and once there are many they are written together: a segment. Its rows are never
+//! changed, but for those of states. What came after the last segment (its numbers are the ones given here and above) is
+//! found in the rows of nodes, justifications and [`super::moves`].
 
 use crate::{
     store::{Read, StoreError},
@@ -22,6 +24,9 @@ pub struct Row {
     /// Justifications below this number are in them.
     #[prost(uint32, tag = "3")]
     pub justifications: u32,
+    /// What events below this offset did is in them.
+    #[prost(uint64, tag = "4")]
+    pub offset: u64,
 }
 
 /// The segment of what belongs to no segment, since it was named before the last one was written and arrived after it.

@@ -39,17 +39,18 @@ pub(super) fn standings(store: &impl Store, oracle: &Oracle, offset: u64) -> Res
     let mut compared = 0;
     for name in SPACES {
         let (Some(row), Some(space)) = (spaces::get(store, name)?, oracle.space(name)) else { continue };
-        let moved = history::moved_by(store, row.space(), offset)?;
+        let Some(opened) = Space::open(store, name, 0)? else { continue };
+        let moved_since = history::moved_since(store, row.space(), offset)?;
         for id in space.nodes.keys() {
             let Some(number) = ids::get(store, row.space(), Namespace::Node, id)? else {
                 return same("the number of a node that has arrived", id.as_str(), "none").map(|()| 0);
             };
-            let entry = history::standing_at(store, row.space(), Node(number), offset)?;
+            let entry = history::standing_at(store, &opened, Node(number), offset)?;
             let found = entry.map(|entry| (entry.standing.status(), entry.standing.why()));
             let expected = oracle.standing_as_of(name, id, offset).map(shown);
             same("standing at an earlier offset", (id, expected), (id, found))?;
-            if let Some(moved) = moved.get(&Node(number)) {
-                same("the last move before an earlier offset", Some(*moved), entry)?;
+            if let (Some(before), Some(entry)) = (moved_since.get(&Node(number)), entry) {
+                same("the standing before what moved since", *before, entry.standing)?;
             }
             compared += 1;
         }

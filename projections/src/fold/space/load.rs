@@ -10,7 +10,7 @@ use crate::{
         covers::{Arrived, ItemTimes},
         graph::{Arrival, EditGraph, Graph, Item, Justification, Node, Sizes},
         listed::{ItemCode, Listed},
-        paged,
+        paged::{self, Recent},
         resident::Resident,
         settle::Settled,
     },
@@ -56,6 +56,11 @@ impl Loader {
     /// What is in no segment, of a space that was not in use while it was loaded.
     pub(super) fn take_tail(&mut self) -> Tail {
         std::mem::take(&mut self.tail).finish()
+    }
+
+    /// Reads what events did after the last segment was written.
+    pub(super) fn read_moves(&mut self, store: &impl Store, space: &spaces::Row) -> Result<(), StoreError> {
+        self.tail.read_moves(store, space.space(), self.segments.offset)
     }
 
     /// Notes what an operation did meanwhile.
@@ -124,6 +129,21 @@ impl Loader {
             row.put_into(state);
             state.newest_justification = None;
         });
+        Ok(())
+    }
+
+    fn put_recent(&mut self, recent: &Recent) -> Result<(), StoreError> {
+        let known = self.graph.sizes().nodes;
+        for (node, row) in &recent.states {
+            if node.0 >= known {
+                return Err(damaged(Table::Moves, format!("there is no node {}", node.0)));
+            }
+            let Ok(()) = self.graph.edit_node(*node, |state| {
+                let newest_justification = state.newest_justification;
+                row.put_into(state);
+                state.newest_justification = newest_justification;
+            });
+        }
         Ok(())
     }
 
@@ -204,7 +224,13 @@ impl Loader {
     }
 
     /// Reads again what changed meanwhile, and counts.
-    pub(super) fn finish(mut self, store: &impl Store, space: &spaces::Row) -> Result<(Resident, Listed), StoreError> {
+    pub(super) fn finish(
+        mut self,
+        store: &impl Store,
+        space: &spaces::Row,
+        recent: &Recent,
+    ) -> Result<(Resident, Listed), StoreError> {
+        self.put_recent(recent)?;
         for node in std::mem::take(&mut self.changed_nodes) {
             let value = nodes::value(store, space.space(), node)?;
             let Ok(known) = self.graph.node(node);
@@ -213,7 +239,7 @@ impl Loader {
             {
                 self.list(node, &head);
             }
-            let bare = paged::bare(store, space.space(), node)?;
+            let bare = paged::bare(store, recent, space.space(), node)?;
             let Ok(()) = self.graph.edit_node(node, |state| {
                 let (newest_justification, newest_use) = (state.newest_justification, state.newest_use);
                 *state = bare;

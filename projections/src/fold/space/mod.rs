@@ -11,6 +11,7 @@ use recant_proto::v1;
 
 pub(crate) use load::Loader;
 pub use load::scan_space;
+pub use tail::{recent_states, scan_moves};
 pub use there::There;
 
 use crate::{
@@ -28,7 +29,7 @@ use crate::{
     tables::{
         SpaceNumber, Table, damaged, decode,
         ids::{self, Namespace},
-        retractions, segments, spaces,
+        moves, node_states, retractions, segments, spaces,
     },
 };
 use tail::Tail;
@@ -75,6 +76,7 @@ impl Space {
         let segments = segments::get(store, row.space())?;
         let mut loader = Loader::new(segments);
         while !loader.step(store, &row, usize::MAX)? {}
+        loader.read_moves(store, &row)?;
         let mut space = Space::new(name, row, Form::Paged(Pages::default()));
         space.segments = segments;
         space.tail = loader.take_tail();
@@ -140,7 +142,7 @@ impl Space {
 
     fn view<'a, R>(&'a self, pages: &'a Pages, rows: &'a R) -> View<'a, R> {
         let sizes = Sizes { nodes: self.row.nodes, justifications: self.justifications() };
-        View { rows, space: self.number(), sizes, pages, recent_uses: self.tail.uses() }
+        View { rows, space: self.number(), sizes, pages, recent: self.tail.recent() }
     }
 
     /// How many justifications the graph has: its row counts one that is being applied already.
@@ -210,6 +212,16 @@ impl Space {
         }
     }
 
+    /// Takes in what an event did to nodes that were there.
+    pub(crate) fn note_moves(&mut self, offset: u64, entries: &[moves::Entry]) {
+        self.tail.moved(offset, entries);
+    }
+
+    /// The offsets of the events that moved a node's standing, oldest first.
+    pub fn moves_of(&self, rows: &impl Rows, node: Node) -> Result<Vec<u64>, StoreError> {
+        self.tail.moves_of(rows, self.number(), node)
+    }
+
     /// Settles the graph: what was done, the changes in order, and the state of each node and justification whose row
     /// may differ from before.
     pub(crate) fn settle(&mut self, rows: &impl Rows, engine: Engine, edit: &Edit) -> Result<Outcome, StoreError> {
@@ -221,7 +233,7 @@ impl Space {
             }
             Form::Paged(pages) => {
                 let sizes = Sizes { nodes: self.row.nodes, justifications: self.tail.justifications(&self.segments) };
-                let view = View { rows, space: self.row.space(), sizes, pages, recent_uses: self.tail.uses() };
+                let view = View { rows, space: self.row.space(), sizes, pages, recent: self.tail.recent() };
                 let mut overlay = Overlay::over(&view);
                 let settled = settle::settle(&mut overlay, edit)?;
                 let changes = cascade::in_order(&mut overlay, edit, &settled)?;
@@ -282,7 +294,7 @@ impl Space {
     }
 
     fn become_resident(&mut self, store: &impl Store, loader: Loader) -> Result<(), StoreError> {
-        let (graph, listed) = loader.finish(store, &self.row)?;
+        let (graph, listed) = loader.finish(store, &self.row, self.tail.recent())?;
         self.form = Form::Resident { graph, listed };
         Ok(())
     }

@@ -3,6 +3,7 @@
 
 use std::{collections::BTreeMap, ops::ControlFlow};
 
+use hashbrown::HashMap;
 use prost::Message as _;
 use recant_proto::{id::Kind, time::Instant};
 
@@ -11,11 +12,12 @@ use crate::{
         covers::Arrived,
         graph::{Item, Justification, Node},
         listed::ItemCode,
-        paged::RecentUses,
+        paged::Recent,
     },
-    store::{Batch, Store, StoreError},
+    store::{Batch, Rows, Store, StoreError},
     tables::{
-        SpaceNumber, Table, justifications, nodes, number_of, numbered, of_space, said, segments, spaces, uses,
+        SpaceNumber, Table, blocks, justifications, moved, moves, node_states, nodes, number_of, numbered, of_space,
+        said, segments, spaces, uses,
         written::{self, Writer},
     },
 };
@@ -23,7 +25,9 @@ use crate::{
 /// The newest items of a space.
 #[derive(Debug, Default)]
 pub(super) struct Tail {
-    uses: RecentUses,
+    recent: Recent,
+    /// The offsets of the events that moved a node.
+    moves: HashMap<Node, Vec<u64>>,
     written: BTreeMap<Writer, Vec<ItemCode>>,
     said: BTreeMap<u32, Vec<(Instant, Node)>>,
     justifications: u32,
@@ -44,11 +48,35 @@ impl Tail {
             tail.justification(Justification::new(number), &justifications::Row::decode(value)?.head);
             Ok(())
         })?;
+        tail.read_moves(store, space.space(), segments.offset)?;
         Ok(tail.finish())
     }
 
-    pub(super) fn uses(&self) -> &RecentUses {
-        &self.uses
+    pub(super) fn recent(&self) -> &Recent {
+        &self.recent
+    }
+
+    /// The offsets of the events that moved a node, oldest first: those of the segments, then those in here.
+    pub(super) fn moves_of(&self, rows: &impl Rows, space: SpaceNumber, node: Node) -> Result<Vec<u64>, StoreError> {
+        let (mut offsets, mut outcome) = (Vec::new(), Ok(()));
+        let prefix = moved::of_block(space, moved::block(node));
+        rows.scan_under(Table::Moved, &prefix, &mut |_, value| {
+            outcome = moved::of_node(value, node, &mut offsets);
+            if outcome.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+        outcome?;
+        offsets.extend(self.moves.get(&node).into_iter().flatten());
+        Ok(offsets)
+    }
+
+    /// Takes in what an event did to nodes that were there.
+    pub(super) fn moved(&mut self, offset: u64, entries: &[moves::Entry]) {
+        for entry in entries {
+            self.recent.states.insert(entry.node, entry.state);
+            if entry.moved_from.is_some() {
+                self.moves.entry(entry.node).or_default().push(offset);
+            }
+        }
     }
 
     /// How many justifications the space has, with those in segments.
@@ -74,7 +102,7 @@ impl Tail {
 
     /// How many items there are.
     pub(super) fn items(&self) -> usize {
-        self.justifications as usize + self.observations
+        self.justifications as usize + self.observations + self.recent.states.len()
     }
 
     /// Takes in an item that arrives. One that was named before the last segment was written is in no tail, and gets rows
@@ -116,7 +144,7 @@ impl Tail {
     pub(super) fn justify(&mut self, justification: Justification, premises: &[Node]) {
         self.justifications += 1;
         for premise in premises {
-            self.uses.entry(*premise).or_default().push(justification);
+            self.recent.uses.entry(*premise).or_default().push(justification);
         }
     }
 
@@ -130,16 +158,18 @@ impl Tail {
     ) -> segments::Row {
         let tail = std::mem::take(self);
         let segment = segments.count;
-        let mut blocks: BTreeMap<u32, Vec<(Node, Justification)>> = BTreeMap::new();
-        for (node, of_node) in tail.uses {
-            let block = blocks.entry(uses::block(node)).or_default();
-            block.extend(of_node.into_iter().map(|justification| (node, justification)));
-        }
-        for (block, mut entries) in blocks {
-            entries.sort_unstable();
+        for (block, entries) in by_block(tail.recent.uses) {
             let mut value = Vec::with_capacity(entries.len() * 6);
             entries.iter().for_each(|(node, justification)| uses::push(&mut value, *node, *justification));
             batch.put(Table::Uses, uses::key(space, block, segment), value);
+        }
+        for (block, entries) in by_block(tail.moves) {
+            let mut value = Vec::with_capacity(entries.len() * 10);
+            entries.iter().for_each(|(node, offset)| moved::push(&mut value, *node, *offset));
+            batch.put(Table::Moved, moved::key(space, block, segment), value);
+        }
+        for (node, state) in tail.recent.states {
+            batch.put(Table::NodeStates, node_states::key(space, node), state.encode());
         }
         for (writer, codes) in tail.written {
             let mut value = Vec::with_capacity(codes.len() * 4);
@@ -152,15 +182,26 @@ impl Tail {
             batch.put(Table::Said, said::key(space, source, segment), value);
         }
         let justifications = segments.justifications + tail.justifications;
-        let after = segments::Row { count: segment + 1, nodes: row.nodes, justifications };
+        let after = segments::Row { count: segment + 1, nodes: row.nodes, justifications, offset: row.last_offset };
         batch.put(Table::Segments, segments::key(space), after.encode_to_vec());
         after
     }
 
     pub(super) fn resident_bytes(&self) -> usize {
-        let uses: usize = self.uses.values().map(|list| 48 + list.capacity() * 4).sum();
-        uses + self.written.len() * 64 + self.said.len() * 64 + self.items() * 24
+        // A tail is a 64th of a space: half a hundred bytes for each thing in it is near enough.
+        let facts = self.recent.uses.len() + self.recent.states.len() + self.moves.len();
+        facts * 64 + self.written.len() * 64 + self.said.len() * 64 + self.items() * 24
     }
+}
+
+/// Facts about nodes by blocks, in order of nodes and then of facts.
+fn by_block<F: Ord>(facts: HashMap<Node, Vec<F>>) -> BTreeMap<u32, Vec<(Node, F)>> {
+    let mut blocks: BTreeMap<u32, Vec<(Node, F)>> = BTreeMap::new();
+    for (node, of_node) in facts {
+        blocks.entry(blocks::block(node)).or_default().extend(of_node.into_iter().map(|fact| (node, fact)));
+    }
+    blocks.values_mut().for_each(|entries| entries.sort_unstable());
+    blocks
 }
 
 /// Makes a tail from rows, which come by number; what was written is put in the order of the log at the end.
@@ -186,8 +227,21 @@ impl TailReader {
         self.wrote(head.agent, head.run, head.offset, Item::Justification(justification));
         self.tail.justifications += 1;
         for premise in head.premises.nodes() {
-            self.tail.uses.entry(premise).or_default().push(justification);
+            self.tail.recent.uses.entry(premise).or_default().push(justification);
         }
+    }
+
+    pub(super) fn read_moves(
+        &mut self,
+        store: &impl Store,
+        space: SpaceNumber,
+        from_offset: u64,
+    ) -> Result<(), StoreError> {
+        scan_moves(store, space, from_offset, |row| {
+            let entries = row.entries().collect::<Result<Vec<_>, _>>()?;
+            self.tail.moved(row.offset, &entries);
+            Ok(())
+        })
     }
 
     fn wrote(&mut self, agent: &str, run: &str, offset: u64, item: Item) {
@@ -219,4 +273,32 @@ pub(super) fn scan_from(
         if outcome.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
     outcome
+}
+
+/// Scans what events did to nodes, from an offset on.
+pub fn scan_moves(
+    store: &impl Store,
+    space: SpaceNumber,
+    from_offset: u64,
+    mut visit: impl FnMut(&moves::Row<'_>) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    let mut outcome = Ok(());
+    store.scan(Table::Moves, &of_space(space), &moves::key(space, from_offset, Node(0)), &mut |key, value| {
+        outcome = moves::Row::decode(key, value).and_then(|row| visit(&row));
+        if outcome.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    outcome
+}
+
+/// The states of the nodes of a space that changed after the last segment was written.
+pub fn recent_states(store: &impl Store, space: SpaceNumber) -> Result<HashMap<Node, node_states::Row>, StoreError> {
+    let mut states = HashMap::new();
+    scan_moves(store, space, segments::get(store, space)?.offset, |row| {
+        for entry in row.entries() {
+            let entry = entry?;
+            states.insert(entry.node, entry.state);
+        }
+        Ok(())
+    })?;
+    Ok(states)
 }

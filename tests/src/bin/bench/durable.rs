@@ -3,10 +3,7 @@
 //!
 //! Three durations of each: folding, writing, and both. Folding includes what the heart measures.
 
-use std::{
-    path::Path,
-    time::Instant,
-};
+use std::{path::Path, time::Instant};
 
 use prost::Message as _;
 use recant_projections::{

@@ -81,7 +81,13 @@ pub fn measure(workload: &Workload, rounds: Rounds, seed: u64) -> Result<Figures
     let mut opponents = Opponents::default();
     compare(&engine.0, &recompute, 0)?;
     for round in 0..rounds.compared {
-        engine.compared_round(round, random.below(workload.retracted_sources()), &mut recompute, &rows, &mut opponents)?;
+        engine.compared_round(
+            round,
+            random.below(workload.retracted_sources()),
+            &mut recompute,
+            &rows,
+            &mut opponents,
+        )?;
     }
     let mut tally = Tally::default();
     for _ in 0..rounds.measured {
@@ -89,7 +95,13 @@ pub fn measure(workload: &Workload, rounds: Rounds, seed: u64) -> Result<Figures
     }
     compare(&engine.0, &recompute, rounds.compared)?;
     for round in rounds.compared..2 * rounds.compared {
-        engine.compared_round(round, random.below(workload.retracted_sources()), &mut recompute, &rows, &mut opponents)?;
+        engine.compared_round(
+            round,
+            random.below(workload.retracted_sources()),
+            &mut recompute,
+            &rows,
+            &mut opponents,
+        )?;
     }
     let memories = workload.sources() + workload.nodes();
     let (retract, recompute) = (spread(tally.retract), spread(opponents.rows));

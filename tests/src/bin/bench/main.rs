@@ -78,7 +78,10 @@ fn run_heart(runs: &[HeartRun]) -> Result<(), Failure> {
     writeln!(out, "  both sides give statuses, changes in order with distance, and the digest; one thread")?;
     writeln!(out, "  ratio_flat_copy: against a recompute by counting, over a flat copy of the graph made for it")?;
     writeln!(out, "  ratio_in_memory: against the same recompute over the arrays that the engine itself uses")?;
-    writeln!(out, "  durable: the same as events, from their bytes to the records of the change stream and to RocksDB")?;
+    writeln!(
+        out,
+        "  durable: the same as events, from their bytes to the records of the change stream and to RocksDB"
+    )?;
     let mut results = serde_json::Map::new();
     let mut lines = Vec::new();
     for HeartRun { workload, rounds, durable } in runs {
