@@ -1,5 +1,7 @@
 //! The records of a cascade: a summary, then its changes in order.
 
+use std::collections::HashMap;
+
 use prost::Message as _;
 use recant_proto::{
     id::Kind,
@@ -73,13 +75,14 @@ pub fn records(
     let total = changes.len() as u32;
     let mut records = Vec::with_capacity(changes.len() + 1);
     let mut kinds = [0; 4];
-    records.push(Change::default());
+    let mut maker = Maker { store, frame, shared: shared(frame, total), source_ids: HashMap::new() };
+    records.push(maker.at(0));
     for (index, change) in (1..).zip(changes) {
-        let (record, kind) = record(store, frame, change, index, total)?;
+        let (record, kind) = maker.record(change, index)?;
         kinds[kind as usize - 1] += 1;
         records.push(record);
     }
-    records[0] = Change { summary: Some(summary(total, kinds, targets)), ..shared(frame, 0, total) };
+    records[0].summary = Some(summary(total, kinds, targets));
     Ok(records)
 }
 
@@ -101,44 +104,73 @@ pub fn count_sources(targets: &[v1::Target]) -> u32 {
     named.collect::<std::collections::HashSet<_>>().len() as u32
 }
 
-fn shared(frame: &Frame<'_>, index: u32, total: u32) -> Change {
+/// What all records of a cascade say.
+fn shared(frame: &Frame<'_>, total: u32) -> Change {
     let position = frame.first.position.to_string();
     Change {
-        id: ChangeId { index, ..frame.first }.to_string(),
         space: frame.space.to_owned(),
         cause: Some(frame.cause.clone()),
-        cascade: Some(Cascade { id: position.clone(), index: Some(index), total }),
+        cascade: Some(Cascade { id: position.clone(), index: None, total }),
         position,
         time: time::format_log_ms(frame.log_time_ms),
         ..Change::default()
     }
 }
 
-fn record(
-    store: &impl Read,
-    frame: &Frame<'_>,
-    change: &cascade::Change,
-    index: u32,
-    total: u32,
-) -> Result<(Change, Kind), StoreError> {
-    let node = change.moved.node;
-    let row = nodes::get(store, frame.number, node)?;
-    let kind = row.kind.ok_or_else(|| crate::tables::damaged(Table::Nodes, "a node that changed has no kind"))?;
-    let source = row.source.map(|number| sources::get(store, frame.number, number)).transpose()?;
-    let action = if kind == Kind::Action { actions::get(store, frame.number, node)? } else { None };
-    let record = Change {
-        node: row.texts.id,
-        kind: kind.as_str().to_owned(),
-        subject: row.texts.subject,
-        agent: row.agent,
-        run: row.run,
-        source: source.map(|source| source.id().to_owned()).unwrap_or_default(),
-        from: change.moved.before.map(|before| before.status().to_owned()).unwrap_or_default(),
-        to: change.moved.after.status().to_owned(),
-        why: change.moved.after.why().unwrap_or_default().to_owned(),
-        distance: Some(change.distance),
-        action: action.map(|action| action.to_state()),
-        ..shared(frame, index, total)
-    };
-    Ok((record, kind))
+/// Makes the records of a cascade.
+struct Maker<'a, R> {
+    store: &'a R,
+    frame: &'a Frame<'a>,
+    shared: Change,
+    /// The ids of sources that were read: a cascade has few of them.
+    source_ids: HashMap<u32, String>,
+}
+
+impl<R: Read> Maker<'_, R> {
+    /// The record at a place, without what it says of a node.
+    fn at(&self, index: u32) -> Change {
+        let mut record = self.shared.clone();
+        record.id = ChangeId { index, ..self.frame.first }.to_string();
+        if let Some(cascade) = &mut record.cascade {
+            cascade.index = Some(index);
+        }
+        record
+    }
+
+    fn record(&mut self, change: &cascade::Change, index: u32) -> Result<(Change, Kind), StoreError> {
+        let node = change.moved.node;
+        let value = nodes::value(self.store, self.frame.number, node)?;
+        let row = nodes::Row::decode(&value)?;
+        let head = row.head.ok_or_else(|| crate::tables::damaged(Table::Nodes, "a node that changed has no kind"))?;
+        let names = row.names()?;
+        let action = match head.kind {
+            Kind::Action => actions::get(self.store, self.frame.number, node)?,
+            _ => None,
+        };
+        let source = head.source.map(|number| self.source_id(number)).transpose()?;
+        let record = Change {
+            node: names.id,
+            kind: head.kind.as_str().to_owned(),
+            subject: names.subject,
+            agent: head.agent.to_owned(),
+            run: head.run.to_owned(),
+            source: source.unwrap_or_default(),
+            from: change.moved.before.map(|before| before.status().to_owned()).unwrap_or_default(),
+            to: change.moved.after.status().to_owned(),
+            why: change.moved.after.why().unwrap_or_default().to_owned(),
+            distance: Some(change.distance),
+            action: action.map(|action| action.to_state()),
+            ..self.at(index)
+        };
+        Ok((record, head.kind))
+    }
+
+    fn source_id(&mut self, number: u32) -> Result<String, StoreError> {
+        if let Some(id) = self.source_ids.get(&number) {
+            return Ok(id.clone());
+        }
+        let id = sources::get(self.store, self.frame.number, number)?.id().to_owned();
+        self.source_ids.insert(number, id.clone());
+        Ok(id)
+    }
 }

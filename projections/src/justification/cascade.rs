@@ -31,9 +31,9 @@ pub fn in_order<G: EditGraph>(graph: &mut G, edit: &Edit, settled: &Settled) -> 
         graph.edit_node(moved.node, |state| state.marks.set(Marks::CHANGED))?;
     }
     let mut ordered = Vec::with_capacity(moves.len());
-    let mut frontier = Vec::new();
-    reach_named(graph, edit, settled, &mut frontier)?;
-    let mut next_frontier = Vec::with_capacity(moves.len());
+    let mut room = graph.take_scratch();
+    let [frontier, next_frontier] = &mut room.frontiers;
+    reach_named(graph, edit, settled, frontier)?;
     let mut distance = 0;
     while !frontier.is_empty() {
         frontier.sort_unstable();
@@ -46,13 +46,14 @@ pub fn in_order<G: EditGraph>(graph: &mut G, edit: &Edit, settled: &Settled) -> 
             while let Some(place) = uses {
                 let (justification, next) = graph.follow(place)?;
                 let head = graph.justification(justification)?.head;
-                reach(graph, head, &mut next_frontier)?;
+                reach(graph, head, next_frontier)?;
                 uses = next;
             }
         }
-        std::mem::swap(&mut frontier, &mut next_frontier);
+        std::mem::swap(frontier, next_frontier);
         distance += 1;
     }
+    graph.keep_scratch(room);
     Ok(ordered)
 }
 

@@ -7,7 +7,9 @@
 
 use std::convert::Infallible;
 
-use super::graph::{EditGraph, Graph, Justification, JustificationState, Node, NodeState, Premise, Premised, Sizes};
+use super::graph::{
+    EditGraph, Graph, Justification, JustificationState, Node, NodeState, Premise, Premised, Scratch, Sizes,
+};
 
 /// One edge: a premise of a justification.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -26,6 +28,7 @@ pub struct Resident {
     nodes: Vec<NodeState>,
     justifications: Vec<JustificationState>,
     premises: Vec<Edge>,
+    scratch: Scratch<Premise>,
 }
 
 impl Resident {
@@ -141,6 +144,18 @@ impl Graph for Resident {
 }
 
 impl EditGraph for Resident {
+    #[inline]
+    fn take_scratch(&mut self) -> Scratch<Premise> {
+        std::mem::take(&mut self.scratch)
+    }
+
+    #[inline]
+    fn keep_scratch(&mut self, scratch: Scratch<Premise>) {
+        if !scratch.is_large() {
+            self.scratch = scratch;
+        }
+    }
+
     #[inline]
     fn edit_node<R>(&mut self, node: Node, edit: impl FnOnce(&mut NodeState) -> R) -> Result<R, Infallible> {
         Ok(edit(&mut self.nodes[node.0 as usize]))

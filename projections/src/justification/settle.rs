@@ -20,7 +20,7 @@ use recant_proto::id::{Kind, Standing};
 
 use super::{
     digest::{justification_weight, node_weight},
-    graph::{Arrival, EditGraph, Item, Justification, JustificationState, Marks, Node, NodeState},
+    graph::{Arrival, EditGraph, Item, Justification, JustificationState, Marks, Node, NodeState, Scratch},
 };
 
 /// What one event does to the graph.
@@ -169,16 +169,12 @@ pub fn settle_by<R: Rule, G: EditGraph>(graph: &mut G, edit: &Edit) -> Result<Se
     operation.conclude()
 }
 
-struct Operation<'g, R, G> {
+struct Operation<'g, R, G: EditGraph> {
     graph: &'g mut G,
-    /// Nodes that lost their support, in order of rank.
-    lost: BinaryHeap<Reverse<(u64, Node)>>,
+    room: Scratch<G::Use>,
     /// How far the justifications of a node have been looked through, if it has many. What was passed over has become no
     /// more valid since, as long as nothing is restored, so that a node with very many reasons is looked through once.
     looked: HashMap<Node, Option<Justification>>,
-    suspects: Vec<Node>,
-    /// Nodes that could come IN, by the rank of the highest premise of the justification that would support them.
-    offers: BinaryHeap<Reverse<(u64, Node, Justification)>>,
     /// The node that arrives in this operation: it has no standing before.
     arrived: Option<Node>,
     settled: Settled,
@@ -187,12 +183,11 @@ struct Operation<'g, R, G> {
 
 impl<'g, R: Rule, G: EditGraph> Operation<'g, R, G> {
     fn new(graph: &'g mut G) -> Self {
+        let room = graph.take_scratch();
         Operation {
             graph,
-            lost: BinaryHeap::with_capacity(FEW),
+            room,
             looked: HashMap::new(),
-            suspects: Vec::with_capacity(FEW),
-            offers: BinaryHeap::new(),
             arrived: None,
             settled: Settled { touched: Vec::with_capacity(2 * FEW), ..Settled::default() },
             rule: std::marker::PhantomData,
@@ -215,7 +210,7 @@ impl<'g, R: Rule, G: EditGraph> Operation<'g, R, G> {
     // 1. What is newly covered.
 
     fn cover(&mut self, items: &[Item]) -> Result<(), G::Error> {
-        let mut fallen = Vec::new();
+        let mut fallen = std::mem::take(&mut self.room.fallen);
         for item in items {
             match item {
                 Item::Node(node) if self.cover_node(*node)? => fallen.push(*node),
@@ -223,7 +218,10 @@ impl<'g, R: Rule, G: EditGraph> Operation<'g, R, G> {
                 Item::Justification(justification) => self.cover_justification(*justification)?,
             }
         }
-        self.drop_nodes(&fallen)
+        self.drop_nodes(&fallen)?;
+        fallen.clear();
+        self.room.fallen = fallen;
+        Ok(())
     }
 
     /// Covers a node once more, and says whether that takes it OUT.
@@ -255,7 +253,7 @@ impl<'g, R: Rule, G: EditGraph> Operation<'g, R, G> {
     /// Takes nodes OUT for now, and from whatever they support. The lists of their uses are walked side by side, so that
     /// one read of memory need not wait for another.
     fn drop_nodes(&mut self, nodes: &[Node]) -> Result<(), G::Error> {
-        let mut uses = Vec::with_capacity(nodes.len());
+        let mut uses = std::mem::take(&mut self.room.uses);
         for node in nodes {
             uses.extend(self.put_out(*node)?);
         }
@@ -269,6 +267,7 @@ impl<'g, R: Rule, G: EditGraph> Operation<'g, R, G> {
             }
             uses.truncate(left);
         }
+        self.room.uses = uses;
         Ok(())
     }
 
@@ -314,7 +313,7 @@ impl<'g, R: Rule, G: EditGraph> Operation<'g, R, G> {
             lost.then_some(state.rank)
         })?;
         if let Some(rank) = lost_at {
-            self.lost.push(Reverse((rank, head)));
+            self.room.lost.push(Reverse((rank, head)));
         }
         Ok(())
     }
@@ -323,12 +322,13 @@ impl<'g, R: Rule, G: EditGraph> Operation<'g, R, G> {
 
     fn withdraw(&mut self) -> Result<(), G::Error> {
         // What the covers took is sorted once; a heap for what falls after it is small.
-        let mut first = std::mem::take(&mut self.lost).into_vec();
+        let mut first = std::mem::take(&mut self.room.lost_first);
+        first.extend(self.room.lost.drain());
         first.sort_unstable();
         let lowest = |lost: &mut BinaryHeap<_>, first: &mut Vec<_>| {
             if lost.peek() > first.last() { lost.pop() } else { first.pop() }
         };
-        while let Some(Reverse((_, node))) = lowest(&mut self.lost, &mut first) {
+        while let Some(Reverse((_, node))) = lowest(&mut self.room.lost, &mut first) {
             self.touch(node)?;
             let state = self.graph.edit_node(node, |state| {
                 state.marks.clear(Marks::QUEUED);
@@ -344,12 +344,13 @@ impl<'g, R: Rule, G: EditGraph> Operation<'g, R, G> {
                 }
                 None => {
                     self.settled.work.suspects += 1;
-                    self.suspects.push(node);
+                    self.room.suspects.push(node);
                     self.graph.edit_node(node, |state| state.marks.set(Marks::SUSPECT))?;
                     self.drop_node(node)?;
                 }
             }
         }
+        self.room.lost_first = first;
         Ok(())
     }
 
@@ -505,7 +506,7 @@ impl<'g, R: Rule, G: EditGraph> Operation<'g, R, G> {
             let candidate = self.graph.justification(justification)?;
             if candidate.missing == 0 {
                 let highest = self.highest_premise(justification, &candidate)?;
-                self.offers.push(Reverse((highest, node, justification)));
+                self.room.offers.push(Reverse((highest, node, justification)));
             }
             next = candidate.next_of_head;
         }
@@ -540,7 +541,7 @@ impl<'g, R: Rule, G: EditGraph> Operation<'g, R, G> {
         })?;
         if !state.is_in && state.may_be_in() && !state.is_observation() {
             let highest = self.highest_premise(justification, &self.graph.justification(justification)?)?;
-            self.offers.push(Reverse((highest, head, justification)));
+            self.room.offers.push(Reverse((highest, head, justification)));
         }
         Ok(())
     }
@@ -549,8 +550,8 @@ impl<'g, R: Rule, G: EditGraph> Operation<'g, R, G> {
 
     /// Offers suspects the justifications that are valid but rank too high to have taken over.
     fn offer_suspects(&mut self) -> Result<(), G::Error> {
-        for index in 0..self.suspects.len() {
-            let node = self.suspects[index];
+        for index in 0..self.room.suspects.len() {
+            let node = self.room.suspects[index];
             let state = self.graph.node(node)?;
             if !state.is_in && state.may_be_in() {
                 self.offer_all(node, &state)?;
@@ -561,7 +562,7 @@ impl<'g, R: Rule, G: EditGraph> Operation<'g, R, G> {
 
     /// While nothing is withdrawn, ranks of premises that are IN stand still: an offer's rank is exact when it is taken.
     fn restore(&mut self) -> Result<(), G::Error> {
-        while let Some(Reverse((highest, node, justification))) = self.offers.pop() {
+        while let Some(Reverse((highest, node, justification))) = self.room.offers.pop() {
             self.touch(node)?;
             let state = self.graph.node(node)?;
             if state.is_in || !state.may_be_in() {
@@ -583,6 +584,8 @@ impl<'g, R: Rule, G: EditGraph> Operation<'g, R, G> {
     // 5. What is still suspect is OUT.
 
     fn conclude(mut self) -> Result<Settled, G::Error> {
+        self.room.suspects.clear();
+        self.graph.keep_scratch(std::mem::take(&mut self.room));
         self.settled.moves.reserve_exact(self.settled.touched.len());
         for index in 0..self.settled.touched.len() {
             let node = self.settled.touched[index];

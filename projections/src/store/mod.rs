@@ -3,7 +3,10 @@
 pub mod memory;
 pub mod rocks;
 
-use std::{collections::BTreeMap, ops::ControlFlow};
+use std::{
+    collections::BTreeMap,
+    ops::{Bound, ControlFlow},
+};
 
 use crate::tables::Table;
 
@@ -60,53 +63,62 @@ pub trait WriteStore: Store {
 }
 
 /// Writes that are not yet in the store: the last one of each key counts.
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Clone)]
 pub struct Batch {
-    rows: BTreeMap<(Table, Vec<u8>), Option<Vec<u8>>>,
+    /// By table.
+    rows: Vec<BTreeMap<Vec<u8>, Option<Vec<u8>>>>,
+}
+
+impl Default for Batch {
+    fn default() -> Self {
+        Batch { rows: vec![BTreeMap::new(); Table::ALL.len()] }
+    }
 }
 
 impl Batch {
     /// Puts a value.
     pub fn put(&mut self, table: Table, key: Vec<u8>, value: Vec<u8>) {
-        self.rows.insert((table, key), Some(value));
+        self.rows[table as usize].insert(key, Some(value));
     }
 
     /// Removes a key.
     pub fn delete(&mut self, table: Table, key: Vec<u8>) {
-        self.rows.insert((table, key), None);
+        self.rows[table as usize].insert(key, None);
     }
 
     /// What the batch says of a key: nothing, that it is removed, or its value.
     pub fn get(&self, table: Table, key: &[u8]) -> Option<Option<&[u8]>> {
-        // The map is keyed by an owned key; the copy is small beside the read that it may save.
-        self.rows.get(&(table, key.to_vec())).map(Option::as_deref)
+        self.rows[table as usize].get(key).map(Option::as_deref)
     }
 
     /// The rows of a table whose keys begin with a prefix and that are put, in order of their bytes.
     pub fn put_under<'a>(&'a self, table: Table, prefix: &'a [u8]) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
-        let under = self.rows.range((table, prefix.to_vec())..);
-        let under = under.take_while(move |((of, key), _)| *of == table && key.starts_with(prefix));
-        under.filter_map(|((_, key), value)| Some((key.as_slice(), value.as_deref()?)))
+        let under = self.rows[table as usize].range::<[u8], _>((Bound::Included(prefix), Bound::Unbounded));
+        let under = under.take_while(move |(key, _)| key.starts_with(prefix));
+        under.filter_map(|(key, value)| Some((key.as_slice(), value.as_deref()?)))
     }
 
     /// Every row, in order.
     pub fn rows(&self) -> impl Iterator<Item = (Table, &[u8], Option<&[u8]>)> {
-        self.rows.iter().map(|((table, key), value)| (*table, key.as_slice(), value.as_deref()))
+        Table::ALL
+            .iter()
+            .zip(&self.rows)
+            .flat_map(|(table, rows)| rows.iter().map(|(key, value)| (*table, key.as_slice(), value.as_deref())))
     }
 
     /// How many rows.
     pub fn len(&self) -> usize {
-        self.rows.len()
+        self.rows.iter().map(BTreeMap::len).sum()
     }
 
     /// Whether there is nothing to write.
     pub fn is_empty(&self) -> bool {
-        self.rows.is_empty()
+        self.rows.iter().all(BTreeMap::is_empty)
     }
 
     /// Forgets everything.
     pub fn clear(&mut self) {
-        self.rows.clear();
+        self.rows.iter_mut().for_each(BTreeMap::clear);
     }
 }
 

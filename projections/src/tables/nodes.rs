@@ -110,6 +110,17 @@ pub struct Texts {
     pub event: String,
 }
 
+/// The first of the texts: what change records say of a node.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Names {
+    /// Its id.
+    #[prost(string, tag = "1")]
+    pub id: String,
+    /// Its subject.
+    #[prost(string, tag = "5")]
+    pub subject: String,
+}
+
 /// A row: a head, once it has arrived, and texts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Row<'a> {
@@ -122,6 +133,11 @@ impl<'a> Row<'a> {
     /// From bytes.
     pub fn decode(value: &'a [u8]) -> Result<Row<'a>, StoreError> {
         read_row(value).ok_or_else(|| damaged(Table::Nodes, "a head cannot be read"))
+    }
+
+    /// The names alone.
+    pub fn names(&self) -> Result<Names, StoreError> {
+        decode_message(Table::Nodes, self.message)
     }
 
     /// The texts.

@@ -29,7 +29,7 @@ use crate::{
     tables::{
         SpaceNumber, Table, damaged, decode,
         ids::{self, Namespace},
-        moves, node_states, retractions, segments, spaces,
+        moves, retractions, segments, spaces,
     },
 };
 use tail::Tail;
