@@ -71,6 +71,27 @@ pub fn state_directory(data: &Path, partition: u32) -> PathBuf {
     data.join("state").join(partition.to_string())
 }
 
+/// A hand on the log of a [`Standalone`], to append with.
+#[derive(Clone)]
+pub struct Appender {
+    log: Arc<EmbeddedLog>,
+}
+
+impl Appender {
+    /// Appends events: all or none. When it returns they are on disk. Calls made at the same time share an fsync.
+    pub fn append(&self, events: Vec<NewEvent>) -> Result<Vec<Position>, LogError> {
+        let partitions = self.log.partitions();
+        let record = |event: NewEvent| NewRecord {
+            partition: names::partition_of(event.space.as_bytes(), partitions),
+            key: event.space.into_bytes(),
+            headers: vec![(names::CONTENT_TYPE.to_owned(), event.content_type.into())],
+            value: event.value,
+            append_time_ms: event.append_time_ms,
+        };
+        self.log.append(events.into_iter().map(record).collect())
+    }
+}
+
 /// The log, its state and its drivers.
 pub struct Standalone {
     log: Arc<EmbeddedLog>,
@@ -139,15 +160,12 @@ impl Standalone {
 
     /// Appends events: all or none. When it returns they are on disk.
     pub fn append(&self, events: Vec<NewEvent>) -> Result<Vec<Position>, LogError> {
-        let partitions = self.log.partitions();
-        let record = |event: NewEvent| NewRecord {
-            partition: names::partition_of(event.space.as_bytes(), partitions),
-            key: event.space.into_bytes(),
-            headers: vec![(names::CONTENT_TYPE.to_owned(), event.content_type.into())],
-            value: event.value,
-            append_time_ms: event.append_time_ms,
-        };
-        self.log.append(events.into_iter().map(record).collect())
+        self.appender().append(events)
+    }
+
+    /// Appends from other threads, while this one processes.
+    pub fn appender(&self) -> Appender {
+        Appender { log: self.log.clone() }
     }
 
     /// Processes everything that was appended. `observe` is told of each event.

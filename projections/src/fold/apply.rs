@@ -157,8 +157,16 @@ impl<S: Store> Context<'_, S> {
     // Names.
 
     /// The node of an id, if it has been named.
-    pub(crate) fn known_node(&self, id: &str) -> Result<Option<Node>, StoreError> {
-        Ok(ids::get(&self.staged, self.space.number(), Namespace::Node, id)?.map(Node))
+    pub(crate) fn known_node(&mut self, id: &str) -> Result<Option<Node>, StoreError> {
+        let space = self.space.number();
+        if let Some(node) = self.known_ids.get(space, id) {
+            return Ok(Some(node));
+        }
+        let found = ids::get(&self.staged, space, Namespace::Node, id)?.map(Node);
+        if let Some(node) = found {
+            self.known_ids.insert(space, id, node);
+        }
+        Ok(found)
     }
 
     /// The node of an id, named now if it was not.
@@ -170,6 +178,7 @@ impl<S: Store> Context<'_, S> {
         let space = self.space.number();
         self.staged.put(Table::Ids, ids::key(space, Namespace::Node, id), node.0.to_be_bytes().to_vec());
         self.staged.put(Table::Nodes, nodes::key(space, node), nodes::named(id));
+        self.known_ids.insert(space, id, node);
         Ok(node)
     }
 
@@ -324,7 +333,7 @@ impl<S: Store> Context<'_, S> {
 
     /// Whether a justification is new; refuses one whose id is taken.
     fn check_reason<'b>(
-        &self,
+        &mut self,
         head: &str,
         justification: Option<&'b v1::Justification>,
     ) -> Result<Option<NewReason<'b>>, Refusal>
@@ -340,6 +349,7 @@ impl<S: Store> Context<'_, S> {
         let known = match id {
             Some(id) => justifications::find(&self.staged, space, id)?,
             // The event is new, so that no justification has its id from it.
+            None if self.space.row.named_justifications == 0 => None,
             None => ids::get(&self.staged, space, Namespace::Justification, &self.event.id)?.map(Justification::new),
         };
         if let Some(known) = known {
@@ -352,7 +362,7 @@ impl<S: Store> Context<'_, S> {
         Ok(Some(NewReason { id: id.unwrap_or_default(), premises, rule: justification.rule.as_ref() }))
     }
 
-    fn is_same_reason(&self, known: Justification, head: &str, premises: &[&str]) -> Result<bool, StoreError> {
+    fn is_same_reason(&mut self, known: Justification, head: &str, premises: &[&str]) -> Result<bool, StoreError> {
         let row = justifications::get(&self.staged, self.space.number(), known)?;
         if self.known_node(head)? != Some(row.head) || row.premises.len() != premises.len() {
             return Ok(false);
@@ -431,6 +441,7 @@ impl<S: Store> Context<'_, S> {
         if !reason.id.is_empty() {
             let number = justification.number().to_be_bytes().to_vec();
             self.staged.put(Table::Ids, ids::key(space, Namespace::Justification, id), number);
+            self.space.row.named_justifications += 1;
         }
         if let Some(value) = justification_covers::value(covers) {
             self.staged.put(Table::JustificationCovers, justification_covers::key(space, justification), value);

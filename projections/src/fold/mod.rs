@@ -6,6 +6,7 @@
 
 mod apply;
 mod control;
+mod known_ids;
 mod open;
 pub mod publish;
 mod retract;
@@ -29,6 +30,7 @@ use crate::{
     store::{Batch, Staged, StoreError, WriteStore},
     tables::{Table, events, partition, spaces, times},
 };
+use known_ids::KnownIds;
 pub use open::Forms;
 use open::OpenSpaces;
 use prost::Message as _;
@@ -173,6 +175,7 @@ pub struct Partition<S> {
     row: partition::Row,
     batch: Batch,
     open: OpenSpaces,
+    known_ids: KnownIds,
     committer: Committer,
     limits: Limits,
     forms: Forms,
@@ -183,6 +186,7 @@ pub struct Partition<S> {
 pub(crate) struct Context<'a, S> {
     pub engine: Engine,
     pub space: &'a mut Space,
+    pub known_ids: &'a mut KnownIds,
     pub staged: Staged<'a, S>,
     pub committer: &'a Committer,
     pub event: &'a Event,
@@ -208,6 +212,7 @@ impl<S: WriteStore> Partition<S> {
             row,
             batch: Batch::default(),
             open: OpenSpaces::default(),
+            known_ids: KnownIds::default(),
             committer: Committer::new(&[]),
             limits: validate::DEFAULT_LIMITS,
             forms: Forms::default(),
@@ -254,6 +259,11 @@ impl<S: WriteStore> Partition<S> {
         &self.store
     }
 
+    /// What is not written.
+    pub fn open_batch(&self) -> &Batch {
+        &self.batch
+    }
+
     /// How many rows the open batch has.
     pub fn open_rows(&self) -> usize {
         self.batch.len()
@@ -295,6 +305,7 @@ impl<S: WriteStore> Partition<S> {
     pub fn abandon(&mut self) -> Result<(), FoldError> {
         self.batch.clear();
         self.open = OpenSpaces::default();
+        self.known_ids = KnownIds::default();
         let untouched = untouched_row(incarnation_of(&self.row), self.row.partition);
         self.row = partition::get(&self.store)?.unwrap_or(untouched);
         self.adopt_row();
@@ -410,8 +421,9 @@ impl<S: WriteStore> Partition<S> {
                 let committer = &self.committer;
                 let engine = self.engine;
                 let justifications = space.row.justifications;
+                let known_ids = &mut self.known_ids;
                 let mut context =
-                    Context { engine, space, staged, committer, event, position, log_time_ms, incarnation };
+                    Context { engine, known_ids, space, staged, committer, event, position, log_time_ms, incarnation };
                 (folded.outputs, folded.work) = apply::apply(&mut context, body)?;
                 Context { space, staged, .. } = context;
                 space.row.last_offset = input.offset + 1;

@@ -89,6 +89,9 @@ fn families() -> Vec<ColumnFamilyDescriptor> {
     let mut options = Options::default();
     options.set_block_based_table_factory(&blocks);
     options.set_compression_type(DBCompressionType::Lz4);
+    // Most lookups are for ids and events that are new: a filter answers them without a search of the memtable.
+    options.set_memtable_prefix_bloom_ratio(0.1);
+    options.set_memtable_whole_key_filtering(true);
     options.set_write_buffer_size(32 << 20);
     Table::ALL
         .iter()

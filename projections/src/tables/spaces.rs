@@ -35,6 +35,9 @@ pub struct Row {
     /// How many of its nodes are IN.
     #[prost(uint32, tag = "9")]
     pub nodes_in: u32,
+    /// How many of its justifications have an id of their own.
+    #[prost(uint32, tag = "10")]
+    pub named_justifications: u32,
 }
 
 impl Row {

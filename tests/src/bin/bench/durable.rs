@@ -32,6 +32,12 @@ pub enum DurableError {
     /// The engine failed.
     #[error(transparent)]
     Fold(#[from] FoldError),
+    /// The log or its driver failed.
+    #[error(transparent)]
+    Drive(#[from] recant_processor::driver::DriveError),
+    /// The log failed.
+    #[error(transparent)]
+    Log(#[from] recant_eventlog::LogError),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -5,6 +5,8 @@
 
 mod durable;
 mod heart;
+mod ingest;
+mod opening;
 mod recompute;
 mod workload;
 
@@ -22,7 +24,9 @@ const RESULTS: &str = "results";
 
 #[derive(Debug, thiserror::Error)]
 enum Failure {
-    #[error("no benchmark is called {0}; there is: heart")]
+    #[error(
+        "no benchmark is called {0}; there are: heart, w1 to w5, w2_tenfold, ingest, opening (memory is a program of its own)"
+    )]
     UnknownName(String),
     #[error(transparent)]
     Durable(#[from] durable::DurableError),
@@ -46,8 +50,14 @@ fn main() -> ExitCode {
 
 fn run(name: Option<&str>) -> Result<(), Failure> {
     match name {
-        None => run_heart(&HEART),
+        None => {
+            run_heart(&HEART)?;
+            run_ingest()?;
+            run_opening()
+        }
         Some("heart") => run_heart(&HEART),
+        Some("ingest") => run_ingest(),
+        Some("opening") => run_opening(),
         Some(name) => match HEART.iter().find(|run| run.workload.name == name) {
             Some(run) => run_heart(std::slice::from_ref(run)),
             None => Err(Failure::UnknownName(name.to_owned())),
@@ -103,6 +113,77 @@ fn run_heart(runs: &[HeartRun]) -> Result<(), Failure> {
     for line in lines {
         writeln!(out, "{line}")?;
     }
+    Ok(())
+}
+
+fn run_ingest() -> Result<(), Failure> {
+    let mut out = io::stdout();
+    writeln!(out, "ingest: events of 300 bytes with three premises, one partition; seed {SEED}")?;
+    let figures = ingest::measure(200_000, SEED)?;
+    let tables: Vec<String> = figures.tables.iter().map(|(table, rows)| format!("{table} {rows:.3}")).collect();
+    writeln!(out, "  writes an event, by table: {}; all: {:.3}", tables.join(", "), figures.rows_per_event)?;
+    let micros = |duration: std::time::Duration| duration.as_secs_f64() * 1e6 / 200_000.0;
+    let mut fields = vec![
+        ("events_per_s", json!(figures.events_per_s.round())),
+        ("of_limit_percent", json!((100.0 * figures.events_per_s / figures.limit_events_per_s).round())),
+        ("limit_events_per_s", json!(figures.limit_events_per_s.round())),
+        ("writes_per_event", json!((figures.rows_per_event * 1e3).round() / 1e3)),
+        ("row_bytes_per_event", json!(figures.row_bytes_per_event.round())),
+        ("fold_us", json!((micros(figures.fold) * 1e2).round() / 1e2)),
+        ("write_us", json!((micros(figures.write) * 1e2).round() / 1e2)),
+    ];
+    let names = ["one_writer_fsync_events_per_s", "writers_32_fsync_events_per_s", "appends_of_1000_events_per_s"];
+    fields.extend(
+        names.into_iter().zip(&figures.through_the_log).map(|(name, (_, _, rate))| (name, json!(rate.round()))),
+    );
+    say("ingest", fields)
+}
+
+fn run_opening() -> Result<(), Failure> {
+    let mut out = io::stdout();
+    writeln!(out, "opening: a space of {} nodes; seed {SEED}", opening::MILLION.nodes())?;
+    let directory = tempfile::tempdir()?;
+    opening::prepare(directory.path(), SEED)?;
+    let opened = opening::opening(directory.path(), 5)?;
+    let ms = |duration: std::time::Duration| json!((duration.as_secs_f64() * 1e4).round() / 10.0);
+    let ratio =
+        |duration: std::time::Duration| json!((duration.as_secs_f64() / opened.scan.as_secs_f64() * 1e3).round() / 1e3);
+    say(
+        "opening",
+        vec![
+            ("paged_ratio", ratio(opened.paged)),
+            ("resident_ratio", ratio(opened.resident)),
+            ("scan_ms", ms(opened.scan)),
+            ("paged_ms", ms(opened.paged)),
+            ("resident_ms", ms(opened.resident)),
+            ("bytes", json!(opened.bytes)),
+        ],
+    )?;
+    let worked = opening::budget(directory.path(), 2_000, SEED)?;
+    let rounded = |value: f64| json!((value * 1e1).round() / 1e1);
+    say(
+        "budget",
+        vec![
+            ("times_slower", rounded(worked.paged.median_us / worked.resident.median_us)),
+            ("paged_us", rounded(worked.paged.median_us)),
+            ("paged_p99_us", rounded(worked.paged.p99_us)),
+            ("resident_us", rounded(worked.resident.median_us)),
+            ("resident_bytes", json!(worked.resident_bytes)),
+            ("budget_bytes", json!(worked.budget_bytes)),
+            ("paged_bytes_max", json!(worked.paged_bytes_max)),
+        ],
+    )
+}
+
+/// Writes figures as a RESULT line and a file.
+fn say(name: &str, fields: Vec<(&'static str, Value)>) -> Result<(), Failure> {
+    let written: Vec<String> = fields.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let mut object: serde_json::Map<String, Value> =
+        fields.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+    object.insert("seed".to_owned(), json!(SEED));
+    std::fs::create_dir_all(RESULTS)?;
+    std::fs::write(format!("{RESULTS}/{name}.json"), format!("{:#}\n", Value::Object(object)))?;
+    writeln!(io::stdout(), "RESULT {name} {}", written.join(" "))?;
     Ok(())
 }
 
