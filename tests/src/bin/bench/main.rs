@@ -19,6 +19,10 @@ use heart::{Figures, Rounds};
 use serde_json::{Value, json};
 use workload::{W1, W2, W2_TENFOLD, W3, W4, W5, Workload};
 
+/// What the recant binary uses.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const SEED: u64 = 2026;
 const RESULTS: &str = "results";
 
