@@ -1,0 +1,69 @@
+//! Protects the simulation from being blind: faults of recant that are not there, each planted, must be found within a
+//! thousand seeds.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and says what it found"
+)]
+
+use recant_tests::sim::{Plant, run};
+
+/// A fault that so many seeds do not show is not found.
+const SEEDS_MAX: u64 = 1_000;
+
+#[test]
+fn a_position_that_is_not_in_the_batch_is_found() {
+    assert_found(Plant::PositionApart);
+}
+
+#[test]
+fn state_before_outputs_is_found() {
+    assert_found(Plant::StateBeforeOutputs);
+}
+
+#[test]
+fn a_replay_that_is_not_silent_is_found() {
+    assert_found(Plant::ReplayNotSilent);
+}
+
+#[test]
+fn an_open_batch_that_readers_see_is_found() {
+    assert_found(Plant::OpenBatchLeaks);
+}
+
+#[test]
+fn a_torn_batch_is_found() {
+    assert_found(Plant::TornBatch);
+}
+
+#[test]
+fn an_unknown_commit_taken_for_one_that_happened_is_found() {
+    assert_found(Plant::UnknownIsCommitted);
+}
+
+#[test]
+fn an_unknown_commit_taken_for_one_that_did_not_happen_is_found() {
+    assert_found(Plant::UnknownIsAborted);
+}
+
+#[test]
+fn a_process_that_stores_what_it_could_not_publish_is_found() {
+    assert_found(Plant::FencedStores);
+}
+
+/// What is found above is the fault, and not the second driver in which it is planted.
+#[test]
+fn the_second_driver_without_a_fault_passes() {
+    for seed in 0..50 {
+        let run = run(seed, Some(Plant::Nothing));
+        assert_eq!(run.wrong, None, "seed {seed}");
+    }
+}
+
+fn assert_found(plant: Plant) {
+    let found = (0..SEEDS_MAX).find_map(|seed| run(seed, Some(plant)).wrong.map(|wrong| (seed + 1, wrong)));
+    let (seeds, wrong) = found.unwrap_or_else(|| panic!("{SEEDS_MAX} seeds do not show {plant:?}"));
+    println!("{plant:?} is found within {seeds} seeds: {wrong}");
+}
