@@ -44,6 +44,8 @@ pub enum AppendFault {
     Lost(LogError),
     /// The error; the records are in the log all the same, as when an answer is lost on its way.
     Kept(LogError),
+    /// The error; the records are on their way, and in the log right behind those of the next append.
+    Delayed(LogError),
     /// None; but the records are in the log twice, as when a client repeats by itself what was not answered in time. The
     /// answer is of the second time.
     Doubled,
@@ -54,6 +56,8 @@ struct State {
     partitions: Vec<Partition>,
     commit_faults: VecDeque<CommitFault>,
     append_faults: VecDeque<AppendFault>,
+    /// Appends that were answered with an error and are not in the log yet.
+    delayed_appends: Vec<NewRecord>,
 }
 
 #[derive(Default)]
@@ -201,10 +205,15 @@ impl AppendLog for MemoryLog {
         for record in &records {
             state.partition(record.partition)?;
         }
-        let fault = state.append_faults.pop_front();
-        if let Some(AppendFault::Lost(error)) = fault {
-            return Err(error);
-        }
+        let fault = match state.append_faults.pop_front() {
+            Some(AppendFault::Lost(error)) => return Err(error),
+            Some(AppendFault::Delayed(error)) => {
+                state.delayed_appends.extend(records);
+                return Err(error);
+            }
+            fault => fault,
+        };
+        let delayed = std::mem::take(&mut state.delayed_appends);
         let mut append_all = |records: Vec<NewRecord>| -> Result<Vec<Position>, LogError> {
             let mut positions = Vec::with_capacity(records.len());
             for record in records {
@@ -216,6 +225,7 @@ impl AppendLog for MemoryLog {
             append_all(records.clone())?;
         }
         let positions = append_all(records)?;
+        append_all(delayed)?;
         match fault {
             Some(AppendFault::Kept(error)) => Err(error),
             _ => Ok(positions),
@@ -348,10 +358,15 @@ mod tests {
         log.append(vec![event("c")]).unwrap();
         same.fail_next_append(AppendFault::Doubled);
         assert_eq!(log.append(vec![event("d")]).unwrap(), [Position { partition: 0, offset: 4 }]);
+        same.fail_next_append(AppendFault::Delayed(LogError::Io("told".to_owned())));
+        assert!(matches!(log.append(vec![event("e")]), Err(LogError::Io(_))));
+        assert_eq!(log.bounds(Topic::Events, 0).unwrap().end, 5);
+        assert_eq!(log.append(vec![event("f")]).unwrap(), [Position { partition: 0, offset: 5 }]);
+        assert_eq!(log.append(vec![event("g")]).unwrap(), [Position { partition: 0, offset: 7 }]);
         same.fail_next_append(AppendFault::Doubled);
         assert_eq!((same.forget_faults(), same.forget_faults()), (1, 0));
-        let limit = ReadLimit { records_max: 9, bytes_max: 9 };
+        let limit = ReadLimit { records_max: 19, bytes_max: 19 };
         let values: Vec<_> = same.read(Topic::Events, 0, 1, limit).unwrap().into_iter().map(|r| r.value).collect();
-        assert_eq!(values, [b"b", b"c", b"d", b"d"]);
+        assert_eq!(values, [b"b", b"c", b"d", b"d", b"f", b"e", b"g"]);
     }
 }

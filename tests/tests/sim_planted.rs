@@ -49,6 +49,11 @@ fn an_unknown_commit_taken_for_one_that_did_not_happen_is_found() {
 }
 
 #[test]
+fn an_aborted_batch_that_is_not_forgotten_is_found() {
+    assert_found(Plant::AbortKeepsBatch);
+}
+
+#[test]
 fn a_process_that_stores_what_it_could_not_publish_is_found() {
     assert_found(Plant::FencedStores);
 }

@@ -212,8 +212,7 @@ impl Consumer {
         }
         let cascade = change.cascade.clone().unwrap_or_default();
         let index = cascade.index.unwrap_or_default();
-        let expected =
-            (self.partial.len() as u32, self.partial.first().map_or(id.position, |first| position_of(first)));
+        let expected = (self.partial.len() as u32, self.partial.first().map_or(id.position, position_of));
         if (index, id.position) != expected || id.index != index {
             return wrong(format!(
                 "the record {} comes where record {} of the cascade at {} is next",

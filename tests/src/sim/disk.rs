@@ -24,6 +24,8 @@ struct Rows {
     written: MemoryStore,
     /// Planted: an open batch over what is written, which readers see.
     leaked: Option<MemoryStore>,
+    /// What a reader saw in the middle of a step.
+    glimpsed: Option<MemoryStore>,
 }
 
 impl Disk {
@@ -53,6 +55,11 @@ impl Disk {
     pub fn wipe(&self) {
         *self.0.borrow_mut() = Rows::default();
         self.sync();
+    }
+
+    /// What a reader saw in the middle of the last step, if one looked.
+    pub fn take_glimpse(&self) -> Option<MemoryStore> {
+        self.0.borrow_mut().glimpsed.take()
     }
 
     /// Planted: ends the leaking of the open batch, which is written or forgotten.
@@ -162,6 +169,10 @@ impl SimStore {
             target.fail_next(memory::Fault::Tear(batch.len() / 2));
         }
         target.write(batch)?;
+        if self.mishaps.take_glimpse() {
+            let seen = target.clone();
+            rows.glimpsed = Some(seen);
+        }
         self.mishaps.pass(after)?;
         Ok(())
     }

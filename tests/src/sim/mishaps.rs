@@ -48,6 +48,8 @@ struct State {
     blamed: bool,
     /// Whether it has acquired the partition since then.
     acquired: bool,
+    /// Whether a reader looks at what the process writes next, as soon as it is written.
+    glimpse: bool,
     /// Planted: of so many batches about one is torn, by the number of the next.
     tears: Option<u64>,
 }
@@ -66,6 +68,7 @@ impl Mishaps {
             armed: Vec::new(),
             blamed: false,
             acquired: false,
+            glimpse: false,
             tears: None,
         })))
     }
@@ -176,6 +179,16 @@ impl Mishaps {
     /// Whether a fault explains that something failed.
     pub fn is_blamed(&self) -> bool {
         self.0.borrow().blamed
+    }
+
+    /// A reader is to look in the middle of what the process does next: behind the first batch that it writes.
+    pub fn plan_glimpse(&self) {
+        self.0.borrow_mut().glimpse = true;
+    }
+
+    /// Whether a reader looks now.
+    pub fn take_glimpse(&self) -> bool {
+        std::mem::take(&mut self.0.borrow_mut().glimpse)
     }
 
     /// The process has acquired the partition.

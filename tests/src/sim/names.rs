@@ -110,6 +110,8 @@ named! {
         AppendLost = "log.append.lost",
         /// An append is in the log, and its writer told otherwise; he repeats it.
         AppendKept = "log.append.kept",
+        /// An append gets into the log behind the next one; its writer was told otherwise, and repeats it.
+        AppendDelayed = "log.append.delayed",
         /// An append is in the log twice.
         AppendDoubled = "log.append.doubled",
         /// The store refuses a batch: the disk is full or broken for once.

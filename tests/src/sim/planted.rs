@@ -34,23 +34,13 @@ pub enum Plant {
     UnknownIsCommitted,
     /// A commit whose fate is not known is taken for one that did not happen.
     UnknownIsAborted,
+    /// A batch that was aborted is not forgotten.
+    AbortKeepsBatch,
     /// One whose partition was taken stores what it could not publish.
     FencedStores,
 }
 
 impl Plant {
-    /// Every fault.
-    pub const FAULTS: [Plant; 8] = [
-        Plant::PositionApart,
-        Plant::StateBeforeOutputs,
-        Plant::ReplayNotSilent,
-        Plant::OpenBatchLeaks,
-        Plant::TornBatch,
-        Plant::UnknownIsCommitted,
-        Plant::UnknownIsAborted,
-        Plant::FencedStores,
-    ];
-
     /// How batches are written.
     pub fn writes(plant: Option<Plant>) -> Writes {
         match plant {
@@ -206,6 +196,7 @@ impl Second {
                 self.phase = Phase::Published;
                 Ok(driver::Step::Published)
             }
+            (Commit::Aborted(_), Plant::AbortKeepsBatch) => Ok(driver::Step::Aborted),
             (Commit::Aborted(_), _) | (Commit::Unknown(_), Plant::UnknownIsAborted) => {
                 self.forget()?;
                 Ok(driver::Step::Aborted)

@@ -127,7 +127,8 @@ impl Process {
         let Some(error) = failed else { return Ok(acted) };
         self.trace.line(format_args!("process {}: partition {partition}: {error}", self.number));
         let fenced = matches!(error, DriveError::Fenced(_));
-        if !fenced && !(self.mishaps.is_blamed() && is_told(&error)) {
+        let was_told_to = self.mishaps.is_blamed() && is_told(&error);
+        if !fenced && !was_told_to {
             return wrong(format!("process {} stopped, and nothing had happened to it: {error}", self.number));
         }
         Ok(Acted::Stopped { fenced })

@@ -20,7 +20,7 @@ use super::{
     process::{Acted, Process},
     trace::Trace,
     truth::Truth,
-    writers::{Acknowledged, Writer, check_acknowledged},
+    writers::{Acknowledged, LETTERS_MAX, Writer, check_acknowledged},
     wrong,
 };
 use crate::{agree::INCARNATION, generate::BEGIN_MS};
@@ -28,11 +28,18 @@ use crate::{agree::INCARNATION, generate::BEGIN_MS};
 /// A run that takes more rounds does not come to an end.
 const ROUNDS_MAX: u64 = 40_000;
 
-/// Processes: one that drives, and one that takes over.
-const PROCESSES: usize = 2;
+/// Processes: one that drives, and others that take over.
+const PROCESSES_MIN: u64 = 2;
+const PROCESSES_MAX: u64 = 3;
+
+/// Of so many steps of a process about one is looked into by a reader, right behind a batch that it writes.
+const GLIMPSE_ONE_IN: u64 = 40;
 
 /// How far the clock jumps at most: three days.
 const JUMP_MS_MAX: u64 = 3 * 24 * 3_600_000;
+
+/// So many letters are lost with writers that die.
+const LETTERS_LOST_MAX: u64 = 40;
 
 /// How long nothing is heard of a process at most.
 const STALL_ROUNDS_MAX: u64 = 80;
@@ -51,7 +58,8 @@ const ARMED: [Fault; 9] = [
 ];
 
 /// What can happen to an append.
-const APPEND_FAULTS: [Fault; 4] = [Fault::AppendLost, Fault::AppendKept, Fault::AppendDoubled, Fault::WriterDied];
+const APPEND_FAULTS: [Fault; 5] =
+    [Fault::AppendLost, Fault::AppendKept, Fault::AppendDelayed, Fault::AppendDoubled, Fault::WriterDied];
 
 /// A run.
 pub struct World {
@@ -72,6 +80,7 @@ pub struct World {
     habits: Habits,
     pub(super) plant: Option<Plant>,
     round: u64,
+    letters_lost: u64,
     pub(super) reads: u64,
 }
 
@@ -116,14 +125,14 @@ impl World {
         let log = MemoryLog::create(INCARNATION, partitions, (0..partitions).map(first).collect(), clock.clone())?;
         let mut desk = Desk::default();
         desk.note(value.clone(), Said { event: created, refused: None });
-        let events = EVENTS_MIN + choices.below(60);
+        let events = EVENTS_MIN + LETTERS_LOST_MAX + choices.below(60);
         let mut writers: Vec<Writer> = (0..choices.between(2, 4)).map(|_| Writer::default()).collect();
         for (number, letter) in letters(&mut choices, partitions, groups, events as usize).into_iter().enumerate() {
             // Mostly a run of letters each, so that what belongs together often comes together.
             let writer = if choices.one_in(4) { choices.index(writers.len()) } else { number / 7 % writers.len() };
             writers[writer].give(letter);
         }
-        let processes = (0..PROCESSES).map(|number| {
+        let processes = (0..choices.between(PROCESSES_MIN, PROCESSES_MAX) as usize).map(|number| {
             let limit = BatchLimit {
                 read: ReadLimit {
                     records_max: [1, 3, 9, 40][choices.index(4)],
@@ -160,6 +169,7 @@ impl World {
             habits,
             plant,
             round: 0,
+            letters_lost: 0,
             reads: 0,
         };
         world.learn()?;
@@ -244,7 +254,10 @@ impl World {
         let fault = fault.filter(|fault| self.habits.faults.contains(fault));
         // Who dies has not heard of his append, which is in the log or not.
         let to_log = match fault {
-            Some(Fault::WriterDied) => Some([Fault::AppendLost, Fault::AppendKept][self.choices.index(2)]),
+            Some(Fault::WriterDied) if self.letters_lost + LETTERS_MAX <= LETTERS_LOST_MAX => {
+                Some([Fault::AppendLost, Fault::AppendKept][self.choices.index(2)])
+            }
+            Some(Fault::WriterDied) => Some(Fault::AppendKept),
             fault => fault,
         };
         let clock = self.clock.clone();
@@ -253,7 +266,8 @@ impl World {
             writer.act(&self.log, &mut self.desk, &mut self.choices, to_log, &mut |ms| clock.advance(ms))?;
         if let Some(fault) = fault {
             if fault == Fault::WriterDied {
-                writer.die();
+                let unheard = writer.die();
+                self.letters_lost += if to_log == Some(Fault::AppendLost) { unheard } else { 0 };
             }
             self.happened(fault);
         }
@@ -272,7 +286,7 @@ impl World {
     }
 
     fn drive(&mut self) -> Checked {
-        let number = self.choices.index(PROCESSES);
+        let number = self.choices.index(self.processes.len());
         let partition = self.any_partition();
         let process = &self.processes[number];
         if process.wants(partition) && process.is_awake(self.round) {
@@ -288,6 +302,9 @@ impl World {
         if self.plant == Some(Plant::TornBatch) {
             let batches = self.choices.below(40);
             self.processes[number].mishaps().plant_tear(batches);
+        }
+        if self.choices.one_in(GLIMPSE_ONE_IN) {
+            self.processes[number].mishaps().plan_glimpse();
         }
         let acted = self.processes[number].act(&self.log, partition, &self.truths[at])?;
         if self.processes[number].mishaps().has_acquired() {
@@ -308,11 +325,26 @@ impl World {
         }
         self.truths[at].check_published(&self.log, &self.trace)?;
         self.truths[at].check_position(self.processes[number].disk(partition), &self.log)?;
+        self.glimpse(number, partition)?;
         Ok(acted)
     }
 
+    /// What a reader saw in the middle of the step is right, and not ahead either.
+    fn glimpse(&mut self, number: usize, partition: u32) -> Checked {
+        let Some(seen) = self.processes[number].disk(partition).take_glimpse() else { return Ok(()) };
+        let truth = &self.truths[partition as usize];
+        let next = truth.check_position(&seen, &self.log)?;
+        self.trace.line(format_args!("in between: reads all of process {number} at {next}"));
+        for space in truth.spaces() {
+            self.trace.bytes(&truth.check_answer(&seen, &space, None)?);
+            self.reads += 1;
+        }
+        Ok(())
+    }
+
     fn acquired(&mut self, number: usize, partition: u32) {
-        let another_drives = (0..PROCESSES).any(|other| other != number && self.processes[other].drives(partition));
+        let another_drives =
+            (0..self.processes.len()).any(|other| other != number && self.processes[other].drives(partition));
         if another_drives {
             self.happened(Fault::TakenOver);
         }
@@ -377,7 +409,7 @@ impl World {
 
     /// A reader looks at one process's state of one space, at its position or as of an earlier one.
     fn read(&mut self) -> Checked {
-        let (number, partition) = (self.choices.index(PROCESSES), self.any_partition());
+        let (number, partition) = (self.choices.index(self.processes.len()), self.any_partition());
         let truth = &self.truths[partition as usize];
         let disk = self.processes[number].disk(partition);
         let next = truth.check_position(disk, &self.log)?;
@@ -400,7 +432,7 @@ impl World {
             self.consumers[consumer].save(with_cursor);
         }
         let partition = self.consumers[consumer].partition();
-        let process = self.choices.index(PROCESSES);
+        let process = self.choices.index(self.processes.len());
         let disk = self.processes[process].disk(partition);
         let truth = &self.truths[partition as usize];
         let did = self.consumers[consumer].act(&self.log, disk, truth, &mut self.choices)?;
@@ -410,7 +442,7 @@ impl World {
 
     /// Something goes wrong, now or soon: half of the time it is a death.
     fn go_wrong(&mut self) -> Checked {
-        let number = self.choices.index(PROCESSES);
+        let number = self.choices.index(self.processes.len());
         if self.choices.one_in(2) {
             return self.go_towards_death(number);
         }
@@ -494,8 +526,8 @@ impl World {
     /// Sees to it that someone means to drive each partition.
     fn watch(&mut self) -> Checked {
         for partition in 0..self.partitions {
-            if !(0..PROCESSES).any(|number| self.processes[number].wants(partition)) {
-                let number = self.choices.index(PROCESSES);
+            if !(0..self.processes.len()).any(|number| self.processes[number].wants(partition)) {
+                let number = self.choices.index(self.processes.len());
                 self.trace.line(format_args!("process {number} is to drive partition {partition}"));
                 self.processes[number].set_wants(partition, true);
             }

@@ -18,7 +18,7 @@ use super::{
 };
 
 /// At most so many letters in one append.
-const LETTERS_MAX: u64 = 5;
+pub const LETTERS_MAX: u64 = 5;
 
 /// One writer.
 #[derive(Default)]
@@ -95,8 +95,8 @@ impl Writer {
 
     /// It dies before it hears of an append: the log has taken it or not, and nobody repeats it. How many letters that
     /// were.
-    pub fn die(&mut self) -> usize {
-        self.unanswered.take().map_or(0, |records| records.len())
+    pub fn die(&mut self) -> u64 {
+        self.unanswered.take().map_or(0, |records| records.len() as u64)
     }
 }
 
@@ -105,6 +105,7 @@ fn of_log(fault: Fault) -> Option<AppendFault> {
     match fault {
         Fault::AppendLost => Some(AppendFault::Lost(error())),
         Fault::AppendKept => Some(AppendFault::Kept(error())),
+        Fault::AppendDelayed => Some(AppendFault::Delayed(error())),
         Fault::AppendDoubled => Some(AppendFault::Doubled),
         _ => None,
     }
