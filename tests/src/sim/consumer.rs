@@ -27,6 +27,29 @@ struct Listing {
     found: Believed,
 }
 
+impl Listing {
+    /// Reads the next page; false if the state is behind the list: it has forgotten, or is of a process that is behind.
+    fn read_page(&mut self, disk: &Disk, moment: &Moment, is_behind: bool) -> Checked<bool> {
+        let Some(space) = self.spaces.last().cloned() else { return Ok(!is_behind) };
+        let request = PageRequest { after: self.after.take(), items_max: PAGE_ITEMS };
+        let page = match query::list(disk, &space, moment.clone(), &Filter::default(), &request) {
+            Ok(_) | Err(PageError::Cursor(_)) if is_behind => return Ok(false),
+            Ok(page) => page,
+            Err(error) => return Err(Wrong(format!("a page of {space}: {error}"))),
+        };
+        for view in page.items {
+            if self.found.insert((space.clone(), view.id.clone()), view.status.to_owned()).is_some() {
+                return wrong(format!("{} of {space} is on two pages of one list", view.id));
+            }
+        }
+        self.after = page.next;
+        if self.after.is_none() {
+            self.spaces.pop();
+        }
+        Ok(true)
+    }
+}
+
 /// What survives the death of a consumer: what it knew, and from where it resumes.
 #[derive(Clone)]
 struct Saved {
@@ -129,27 +152,10 @@ impl Consumer {
             listing.spaces = truth.spaces();
         }
         let moment = moment.at_offset(next_offset - 1);
-        if let Some(space) = listing.spaces.last().cloned() {
-            let request = PageRequest { after: listing.after.take(), items_max: PAGE_ITEMS };
-            let page = match query::list(disk, &space, moment.clone(), &Filter::default(), &request) {
-                Ok(page) if stands_at >= next_offset => page,
-                // This state has forgotten, or is of a process that is behind: the consumer begins anew.
-                Ok(_) | Err(PageError::Cursor(_)) if stands_at < next_offset => {
-                    self.forget();
-                    return Ok(format!("the state is at {stands_at}, and the list at {next_offset}"));
-                }
-                Ok(_) => return wrong("a page was neither refused nor given".to_owned()),
-                Err(error) => return Err(Wrong(format!("a page of {space}: {error}"))),
-            };
-            for view in page.items {
-                if listing.found.insert((space.clone(), view.id.clone()), view.status.to_owned()).is_some() {
-                    return wrong(format!("{} of {space} is on two pages of one list", view.id));
-                }
-            }
-            listing.after = page.next;
-            if listing.after.is_none() {
-                listing.spaces.pop();
-            }
+        let is_behind = stands_at < next_offset;
+        if !listing.read_page(disk, &moment, is_behind)? {
+            self.forget();
+            return Ok(format!("the state is at {stands_at}, and the list at {next_offset}"));
         }
         if !listing.spaces.is_empty() {
             let done = format!("a page at {next_offset}");

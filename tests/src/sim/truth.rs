@@ -10,7 +10,13 @@ use recant_projections::{
     store::Store,
     tables::partition,
 };
-use recant_proto::{id::CONTROL_SPACE, position::Position, v1::Rejection};
+use recant_proto::{
+    id::CONTROL_SPACE,
+    names,
+    position::Position,
+    v1::{Change, Rejection},
+    wire,
+};
 
 use super::{
     Checked, Wrong,
@@ -27,13 +33,41 @@ use crate::{
 /// Everything there is.
 pub const ALL: ReadLimit = ReadLimit { records_max: usize::MAX, bytes_max: usize::MAX };
 
+/// A record of the change stream.
+struct Published {
+    key: Vec<u8>,
+    /// In the order of their names.
+    headers: Vec<(String, Vec<u8>)>,
+    value: Vec<u8>,
+}
+
+impl Published {
+    /// A change that an event caused: its headers are those of a CloudEvent, and the trace goes on.
+    fn of(change: &Change, cause: &Record) -> Published {
+        let mut headers = vec![
+            (names::CE_ID.to_owned(), change.id.clone().into_bytes()),
+            (names::CONTENT_TYPE.to_owned(), names::PROTOBUF.into()),
+        ];
+        headers.extend(cause.headers.iter().find(|(name, _)| name == names::TRACEPARENT).cloned());
+        Published { key: change.space.clone().into_bytes(), headers, value: change.encode_to_vec() }
+    }
+
+    fn is(&self, record: &Record) -> bool {
+        let mut headers = record.headers.clone();
+        headers.sort();
+        self.key == record.key && self.headers == headers && self.value == record.value
+    }
+}
+
 /// A partition by the oracle.
 pub struct Truth {
     partition: u32,
     oracle: Oracle,
     /// What becomes of each record, and how many changes and rejections there are behind it.
     fates: Vec<(String, usize, usize)>,
-    changes: Vec<(Vec<u8>, Vec<u8>)>,
+    /// The log's time at each record; it never falls.
+    times_ms: Vec<i64>,
+    changes: Vec<Published>,
     rejections: Vec<(Record, String)>,
     accepted: BTreeMap<(String, String), u64>,
     /// The digest of each space after each record that was applied to it.
@@ -50,6 +84,7 @@ impl Truth {
             partition,
             oracle: Oracle::new(partition),
             fates: Vec::new(),
+            times_ms: Vec::new(),
             changes: Vec::new(),
             rejections: Vec::new(),
             accepted: BTreeMap::new(),
@@ -89,6 +124,7 @@ impl Truth {
 
     fn learn_one(&mut self, record: Record, said: &Said) {
         let offset = record.position.offset;
+        self.times_ms.push(record.append_time_ms);
         let fate = match said.refused {
             Some(code) => Fate::Rejected(code),
             None => self.step(&record, said),
@@ -127,7 +163,7 @@ impl Truth {
                 value: record.value.clone(),
             };
             let changes = expected::changes(space, &outcome, &told, record.position, record.append_time_ms);
-            self.changes.extend(changes.iter().map(|change| (name.clone().into_bytes(), change.encode_to_vec())));
+            self.changes.extend(changes.iter().map(|change| Published::of(change, record)));
         }
         outcome.fate
     }
@@ -135,49 +171,61 @@ impl Truth {
     /// What was published up to now is what the events call for up to the committed position: each cascade once, whole, in
     /// order, and nothing else. Looks at what is new since it was last called.
     pub fn check_published(&mut self, log: &MemoryLog, trace: &Trace) -> Checked {
-        let committed = log.committed(self.partition)?.next_offset;
+        let (partition, committed) = (self.partition, log.committed(self.partition)?.next_offset);
         if committed < self.committed {
             return wrong(format!(
-                "partition {}: the committed position went back from {} to {committed}",
-                self.partition, self.committed
+                "partition {partition}: the committed position went back from {} to {committed}",
+                self.committed
             ));
         }
         self.committed = committed;
         let behind = committed.checked_sub(1).and_then(|last| self.fates.get(last as usize));
-        let (changes_end, rejections_end) = behind.map_or((0, 0), |(_, changes, rejections)| (*changes, *rejections));
+        let ends = behind.map_or((0, 0), |(_, changes, rejections)| (*changes, *rejections));
+        self.check_changes(log, ends.0, trace)?;
+        self.check_rejections(log, ends.1, trace)?;
+        let found = (self.changes_seen, self.rejections_seen);
+        if found == ends {
+            return Ok(());
+        }
+        wrong(format!(
+            "partition {partition}, committed up to {committed}: {found:?} changes and rejections are published, and the events call for {ends:?}"
+        ))
+    }
+
+    fn check_changes(&mut self, log: &MemoryLog, end: usize, trace: &Trace) -> Checked {
         for record in log.read(Topic::Changes, self.partition, self.changes_seen as u64, ALL)? {
-            let expected = self.changes[..changes_end].get(self.changes_seen);
-            if expected.is_none_or(|(key, value)| (key, value) != (&record.key, &record.value)) {
-                let found = shown(&record.value);
-                let expected = expected.map_or("nothing".to_owned(), |(_, value)| shown(value));
+            let expected = self.changes[..end].get(self.changes_seen);
+            if expected.is_none_or(|expected| !expected.is(&record)) {
+                let expected =
+                    expected.map_or("nothing".to_owned(), |expected| shown(&expected.value, &expected.headers));
                 return wrong(format!(
-                    "partition {}, committed up to {committed}: of the changes, number {} is\n  {found}\nand the events call for\n  {expected}",
-                    self.partition, self.changes_seen
+                    "partition {}, committed up to {}: of the changes, number {} is\n  {}\nand the events call for\n  {expected}",
+                    self.partition,
+                    self.committed,
+                    self.changes_seen,
+                    shown(&record.value, &record.headers)
                 ));
             }
             trace.bytes(&record.value);
             self.changes_seen += 1;
         }
+        Ok(())
+    }
+
+    fn check_rejections(&mut self, log: &MemoryLog, end: usize, trace: &Trace) -> Checked {
         for record in log.read(Topic::Rejected, self.partition, self.rejections_seen as u64, ALL)? {
-            let expected = self.rejections[..rejections_end].get(self.rejections_seen);
+            let expected = self.rejections[..end].get(self.rejections_seen);
             let found = Rejection::decode(record.value.as_slice()).map_err(|error| Wrong(error.to_string()))?;
             if expected.is_none_or(|(refused, code)| !is_rejection_of(&found, refused, code)) {
-                let (number, partition) = (self.rejections_seen, self.partition);
                 return wrong(format!(
-                    "partition {partition}: of the rejections, number {number} is {found:?}, and {expected:?} is called for"
+                    "partition {}, committed up to {}: of the rejections, number {} is {found:?}, and {expected:?} is called for",
+                    self.partition, self.committed, self.rejections_seen
                 ));
             }
             trace.bytes(&record.value);
             self.rejections_seen += 1;
         }
-        let (found, expected) = ((self.changes_seen, self.rejections_seen), (changes_end, rejections_end));
-        if found == expected {
-            return Ok(());
-        }
-        wrong(format!(
-            "partition {}, committed up to {committed}: {found:?} changes and rejections are published, and the events call for {expected:?}",
-            self.partition
-        ))
+        Ok(())
     }
 
     /// How a node stood when the events below a position were applied: its status, and why.
@@ -212,10 +260,26 @@ impl Truth {
         Ok(next)
     }
 
+    /// The moment behind an earlier event; its offset is found by the log's time too.
+    fn as_of(&self, store: &impl Store, now: Moment, offset: u64) -> Checked<Moment> {
+        let applied = now.position.offset + 1;
+        let time_ms = self.times_ms.get(offset as usize).copied().unwrap_or_default();
+        let expected = self.times_ms.partition_point(|time| *time <= time_ms) as u64;
+        let expected = expected.min(applied) - 1;
+        let found = now.clone().at_time(store, time_ms)?.map(|moment| moment.position.offset);
+        if found != Some(expected) {
+            return wrong(format!("as of {time_ms} ms is {found:?} in the state, and {expected} in the log"));
+        }
+        Ok(now.at_offset(offset))
+    }
+
     /// What a state says of a space is what the oracle says at its position, or at an earlier one; the answer.
     pub fn check_answer(&self, store: &impl Store, space: &str, earlier: Option<u64>) -> Checked<Vec<u8>> {
         let Some(now) = Moment::now(store)? else { return Ok(Vec::new()) };
-        let moment = earlier.map_or(now.clone(), |offset| now.at_offset(offset));
+        let moment = match earlier {
+            None => now,
+            Some(offset) => self.as_of(store, now, offset)?,
+        };
         let (position, is_now) = (moment.position, moment.is_now);
         let next_offset = position.offset + 1;
         let all = PageRequest { after: None, items_max: usize::MAX };
@@ -253,9 +317,11 @@ fn difference<T: PartialEq + std::fmt::Debug>(
     )
 }
 
-fn shown(value: &[u8]) -> String {
-    match recant_proto::v1::Change::decode(value) {
-        Ok(change) => recant_proto::wire::to_json(&change).to_string(),
+fn shown(value: &[u8], headers: &[(String, Vec<u8>)]) -> String {
+    let headers: Vec<String> =
+        headers.iter().map(|(name, value)| format!("{name}: {}", String::from_utf8_lossy(value))).collect();
+    match Change::decode(value) {
+        Ok(change) => format!("{} with {}", wire::to_json(&change), headers.join(", ")),
         Err(error) => error.to_string(),
     }
 }
@@ -266,4 +332,9 @@ fn is_rejection_of(rejection: &Rejection, record: &Record, code: &str) -> bool {
         && rejection.value == record.value
         && rejection.key == record.key
         && rejection.headers.len() == record.headers.len()
+        && rejection
+            .headers
+            .iter()
+            .zip(&record.headers)
+            .all(|(kept, (name, value))| (&kept.name, &kept.value) == (name, value))
 }

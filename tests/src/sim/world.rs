@@ -1,6 +1,6 @@
 //! Everyone in a run, and who acts next.
 
-use std::{cell::RefCell, rc::Rc, sync::Arc};
+use std::{cell::RefCell, collections::VecDeque, rc::Rc, sync::Arc};
 
 use recant_eventlog::{Clock as _, NewRecord, ReadLimit, ReadLog as _, Topic, clock::ManualClock, memory::MemoryLog};
 use recant_processor::driver::{self, BatchLimit};
@@ -14,7 +14,7 @@ use super::{
     CRASHES_MIN, Checked, EVENTS_MIN, FAULTS_MIN, Figures, Plant,
     choices::Choices,
     consumer::Consumer,
-    letters::{Desk, Said, letters},
+    letters::{Desk, Letter, Said, letters},
     mishaps::Mishaps,
     names::{Coverage, Fault, Step},
     process::{Acted, Process},
@@ -113,35 +113,14 @@ impl World {
         let groups = choices.between(2, 4);
         let clock = Arc::new(ManualClock::new(BEGIN_MS));
         let coverage = Rc::new(RefCell::new(Coverage::default()));
-        let created = created(&mut choices, partitions);
-        let value = wire::to_protobuf(&created);
-        let first = |partition| NewRecord {
-            partition,
-            key: CONTROL_SPACE.into(),
-            headers: Vec::new(),
-            value: value.clone(),
-            append_time_ms: None,
-        };
-        let log = MemoryLog::create(INCARNATION, partitions, (0..partitions).map(first).collect(), clock.clone())?;
         let mut desk = Desk::default();
-        desk.note(value.clone(), Said { event: created, refused: None });
+        let log = new_log(&mut choices, partitions, &mut desk, clock.clone())?;
         let events = EVENTS_MIN + LETTERS_LOST_MAX + choices.below(60);
-        let mut writers: Vec<Writer> = (0..choices.between(2, 4)).map(|_| Writer::default()).collect();
-        for (number, letter) in letters(&mut choices, partitions, groups, events as usize).into_iter().enumerate() {
-            // Mostly a run of letters each, so that what belongs together often comes together.
-            let writer = if choices.one_in(4) { choices.index(writers.len()) } else { number / 7 % writers.len() };
-            writers[writer].give(letter);
-        }
+        let letters = letters(&mut choices, partitions, groups, events as usize);
+        let writers = writers_of(&mut choices, letters);
         let processes = (0..choices.between(PROCESSES_MIN, PROCESSES_MAX) as usize).map(|number| {
-            let limit = BatchLimit {
-                read: ReadLimit {
-                    records_max: [1, 3, 9, 40][choices.index(4)],
-                    bytes_max: [200, 1 << 20][choices.index(2)],
-                },
-                resident_spaces_max: choices.index(4),
-            };
             let mishaps = Mishaps::of(number, trace.clone(), coverage.clone());
-            Process::new(number, partitions, mishaps, trace.clone(), limit, plant)
+            Process::new(number, partitions, mishaps, trace.clone(), batch_limit(&mut choices), plant)
         });
         let processes = processes.collect();
         let consumers = (0..choices.between(2, 4))
@@ -552,7 +531,8 @@ impl Habits {
     }
 }
 
-fn created(choices: &mut Choices, partitions: u32) -> Event {
+/// A log with its first record in each partition.
+fn new_log(choices: &mut Choices, partitions: u32, desk: &mut Desk, clock: Arc<ManualClock>) -> Checked<MemoryLog> {
     let created = LogCreated {
         incarnation: INCARNATION.to_string(),
         partitions,
@@ -563,5 +543,32 @@ fn created(choices: &mut Choices, partitions: u32) -> Event {
         ..LogCreated::default()
     };
     let body = Some(Body::LogCreated(created));
-    Event { id: "log-created".to_owned(), space: CONTROL_SPACE.to_owned(), body, ..Event::default() }
+    let event = Event { id: "log-created".to_owned(), space: CONTROL_SPACE.to_owned(), body, ..Event::default() };
+    let value = wire::to_protobuf(&event);
+    desk.note(value.clone(), Said { event, refused: None });
+    let first = |partition| NewRecord {
+        partition,
+        key: CONTROL_SPACE.into(),
+        headers: Vec::new(),
+        value: value.clone(),
+        append_time_ms: None,
+    };
+    Ok(MemoryLog::create(INCARNATION, partitions, (0..partitions).map(first).collect(), clock)?)
+}
+
+fn writers_of(choices: &mut Choices, letters: VecDeque<Letter>) -> Vec<Writer> {
+    let mut writers: Vec<Writer> = (0..choices.between(2, 4)).map(|_| Writer::default()).collect();
+    for (number, letter) in letters.into_iter().enumerate() {
+        // Mostly a run of letters each, so that what belongs together often comes together.
+        let writer = if choices.one_in(4) { choices.index(writers.len()) } else { number / 7 % writers.len() };
+        writers[writer].give(letter);
+    }
+    writers
+}
+
+/// Batches of one event, of a few and of many.
+fn batch_limit(choices: &mut Choices) -> BatchLimit {
+    let records_max = [1, 3, 9, 40][choices.index(4)];
+    let bytes_max = [200, 1 << 20][choices.index(2)];
+    BatchLimit { read: ReadLimit { records_max, bytes_max }, resident_spaces_max: choices.index(4) }
 }
