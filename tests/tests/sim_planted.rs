@@ -8,7 +8,7 @@
     reason = "a test fails by panicking, and says what it found"
 )]
 
-use recant_tests::sim::{Plant, run};
+use recant_tests::sim::{Plant, many, run};
 
 /// A fault that so many seeds do not show is not found.
 const SEEDS_MAX: u64 = 1_000;
@@ -64,6 +64,18 @@ fn the_second_driver_without_a_fault_passes() {
     for seed in 0..50 {
         let run = run(seed, Some(Plant::Nothing));
         assert_eq!(run.wrong, None, "seed {seed}");
+    }
+}
+
+/// What a failure prints is enough to see it again.
+#[test]
+fn a_failure_says_how_to_see_it_again() {
+    let report = many(0, SEEDS_MAX, Some(Plant::UnknownIsAborted));
+    let (failure, wrong) = (report.failure().unwrap(), report.wrong.unwrap());
+    let again = run(wrong.seed, Some(Plant::UnknownIsAborted));
+    assert_eq!((&again.wrong, &again.tail, again.trace), (&wrong.wrong, &wrong.tail, wrong.trace));
+    for part in [&format!("make sim SEEDS=1 FIRST={}", wrong.seed), &wrong.wrong.unwrap(), wrong.tail.last().unwrap()] {
+        assert!(failure.contains(part.as_str()), "{part:?} is not in\n{failure}");
     }
 }
 
