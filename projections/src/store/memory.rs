@@ -126,8 +126,8 @@ mod tests {
         let mut batch = Batch::default();
         for (key, value) in rows {
             match value {
-                Some(value) => batch.put(Table::Ids, key.as_bytes().to_vec(), value.as_bytes().to_vec()),
-                None => batch.delete(Table::Ids, key.as_bytes().to_vec()),
+                Some(value) => batch.put(Table::Spaces, key.as_bytes().to_vec(), value.as_bytes().to_vec()),
+                None => batch.delete(Table::Spaces, key.as_bytes().to_vec()),
             }
         }
         store.write(&batch).unwrap();
@@ -139,7 +139,7 @@ mod tests {
             shown += &format!("{}={} ", String::from_utf8_lossy(key), String::from_utf8_lossy(value));
             ControlFlow::Continue(())
         };
-        store.scan(Table::Ids, b"", b"", &mut visit).unwrap();
+        store.scan(Table::Spaces, b"", b"", &mut visit).unwrap();
         shown.trim_end().to_owned()
     }
 
@@ -174,8 +174,8 @@ mod tests {
         let mut store = MemoryStore::default();
         store.fail_next(Fault::Refuse);
         let mut batch = Batch::default();
-        batch.put(Table::Ids, b"a".to_vec(), b"1".to_vec());
-        batch.put(Table::Ids, b"b".to_vec(), b"1".to_vec());
+        batch.put(Table::Spaces, b"a".to_vec(), b"1".to_vec());
+        batch.put(Table::Spaces, b"b".to_vec(), b"1".to_vec());
         assert!(matches!(store.write(&batch), Err(StoreError::Io(_))));
         assert_eq!(shown(&store), "");
         store.fail_next(Fault::Tear(1));

@@ -70,11 +70,6 @@ impl Disk {
         }
     }
 
-    /// Writes to it as a process does to which nothing happens.
-    pub fn undisturbed(&self) -> Undisturbed {
-        Undisturbed(self.clone())
-    }
-
     fn read<T>(&self, read: impl FnOnce(&MemoryStore) -> T) -> T {
         let rows = self.0.borrow();
         read(rows.leaked.as_ref().unwrap_or(&rows.written))
@@ -95,26 +90,10 @@ impl Store for Disk {
     }
 }
 
-/// A disk as a process sees it to which nothing happens.
-pub struct Undisturbed(Disk);
-
-impl Store for Undisturbed {
-    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        self.0.get(table, key)
-    }
-
-    fn scan(&self, table: Table, prefix: &[u8], from: &[u8], visit: &mut Visit<'_>) -> Result<(), StoreError> {
-        self.0.scan(table, prefix, from, visit)
-    }
-
-    fn last(&self, table: Table, prefix: &[u8], at_most: &[u8]) -> Result<Option<Entry>, StoreError> {
-        self.0.last(table, prefix, at_most)
-    }
-}
-
-impl WriteStore for Undisturbed {
+/// Written to as by a process to which nothing happens.
+impl WriteStore for Disk {
     fn write(&mut self, batch: &Batch) -> Result<(), StoreError> {
-        self.0.0.borrow_mut().written.write(batch)
+        self.0.borrow_mut().written.write(batch)
     }
 }
 

@@ -70,8 +70,7 @@ impl World {
     /// The state of a partition, folded from its log in one batch.
     fn replay(&self, number: u32) -> Checked<Disk> {
         let disk = Disk::empty();
-        let store = disk.undisturbed();
-        let mut replayed = Partition::open(store, INCARNATION, number)?;
+        let mut replayed = Partition::open(disk.clone(), INCARNATION, number)?;
         for record in self.log.read(Topic::Events, number, 0, ALL)? {
             replayed.fold(&driver::input(&record))?;
         }
