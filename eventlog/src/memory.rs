@@ -30,6 +30,9 @@ pub enum CommitFault {
     UnknownApplied,
     /// `Unknown`; it is not in the log.
     UnknownLost,
+    /// `Unknown`; it is on its way, and in the log when the partition is acquired the next time, or when
+    /// [`MemoryLog::settle_delayed`] is called before.
+    UnknownDelayed,
     /// `Fenced`: another takes the partition just before.
     Fenced,
 }
@@ -41,6 +44,11 @@ pub enum AppendFault {
     Lost(LogError),
     /// The error; the records are in the log all the same, as when an answer is lost on its way.
     Kept(LogError),
+    /// The error; the records are on their way, and in the log right behind those of the next append.
+    Delayed(LogError),
+    /// None; but the records are in the log twice, as when a client repeats by itself what was not answered in time. The
+    /// answer is of the second time.
+    Doubled,
 }
 
 #[derive(Default)]
@@ -48,12 +56,16 @@ struct State {
     partitions: Vec<Partition>,
     commit_faults: VecDeque<CommitFault>,
     append_faults: VecDeque<AppendFault>,
+    /// Appends that were answered with an error and are not in the log yet.
+    delayed_appends: Vec<NewRecord>,
 }
 
 #[derive(Default)]
 struct Partition {
     state: PartitionState,
     records: [Vec<Record>; Topic::ALL.len()],
+    /// A commit that was answered with `Unknown` and is not applied yet.
+    delayed: Option<(Vec<Output>, Committed)>,
 }
 
 impl MemoryLog {
@@ -78,6 +90,21 @@ impl MemoryLog {
     /// Makes the next append that would be taken answer so. Several queue up.
     pub fn fail_next_append(&self, fault: AppendFault) {
         self.lock().append_faults.push_back(fault);
+    }
+
+    /// Forgets the faults that no commit and no append has met yet; how many there were.
+    pub fn forget_faults(&self) -> usize {
+        let mut state = self.lock();
+        let forgotten = state.commit_faults.len() + state.append_faults.len();
+        state.commit_faults.clear();
+        state.append_faults.clear();
+        forgotten
+    }
+
+    /// Applies the commit of a partition that is on its way; whether there was one.
+    pub fn settle_delayed(&self, partition: u32) -> Result<bool, LogError> {
+        let now_ms = self.clock.now_ms();
+        Ok(self.lock().partition_mut(partition)?.settle_delayed(partition, now_ms))
     }
 
     /// The first event that the log took at this time of its clock or later; the end if there is none.
@@ -124,6 +151,12 @@ impl Partition {
             self.push(topic, NewRecord { partition, key, headers, value, append_time_ms: None }, now_ms);
         }
         self.state.committed = committed;
+    }
+
+    fn settle_delayed(&mut self, partition: u32, now_ms: i64) -> bool {
+        let Some((outputs, committed)) = self.delayed.take() else { return false };
+        self.apply(partition, outputs, committed, now_ms);
+        true
     }
 }
 
@@ -172,14 +205,27 @@ impl AppendLog for MemoryLog {
         for record in &records {
             state.partition(record.partition)?;
         }
-        let fault = state.append_faults.pop_front();
-        if let Some(AppendFault::Lost(error)) = fault {
-            return Err(error);
+        let fault = match state.append_faults.pop_front() {
+            Some(AppendFault::Lost(error)) => return Err(error),
+            Some(AppendFault::Delayed(error)) => {
+                state.delayed_appends.extend(records);
+                return Err(error);
+            }
+            fault => fault,
+        };
+        let delayed = std::mem::take(&mut state.delayed_appends);
+        let mut append_all = |records: Vec<NewRecord>| -> Result<Vec<Position>, LogError> {
+            let mut positions = Vec::with_capacity(records.len());
+            for record in records {
+                positions.push(state.partition_mut(record.partition)?.push(Topic::Events, record, now_ms));
+            }
+            Ok(positions)
+        };
+        if let Some(AppendFault::Doubled) = fault {
+            append_all(records.clone())?;
         }
-        let mut positions = Vec::with_capacity(records.len());
-        for record in records {
-            positions.push(state.partition_mut(record.partition)?.push(Topic::Events, record, now_ms));
-        }
+        let positions = append_all(records)?;
+        append_all(delayed)?;
         match fault {
             Some(AppendFault::Kept(error)) => Err(error),
             _ => Ok(positions),
@@ -189,9 +235,12 @@ impl AppendLog for MemoryLog {
 
 impl ProcessLog for MemoryLog {
     fn acquire(&self, partition: u32) -> Result<(Epoch, Committed), LogError> {
+        let now_ms = self.clock.now_ms();
         let mut state = self.lock();
-        let state = &mut state.partition_mut(partition)?.state;
-        Ok((state.acquire(), state.committed.clone()))
+        let kept = state.partition_mut(partition)?;
+        // Who acquires a partition waits for what its owner before had under way.
+        kept.settle_delayed(partition, now_ms);
+        Ok((kept.state.acquire(), kept.state.committed.clone()))
     }
 
     fn commit(&self, partition: u32, epoch: Epoch, outputs: Vec<Output>, committed: Committed) -> Commit {
@@ -204,6 +253,9 @@ impl ProcessLog for MemoryLog {
         if let Some(refusal) = kept.state.commit_refusal(epoch, &outputs, &committed) {
             return refusal;
         }
+        if kept.delayed.is_some() {
+            return Commit::Aborted("the commit before it is still on its way".to_owned());
+        }
         match state.commit_faults.pop_front() {
             None => {
                 kept.apply(partition, outputs, committed, now_ms);
@@ -215,6 +267,10 @@ impl ProcessLog for MemoryLog {
                 Commit::Unknown("told not to say".to_owned())
             }
             Some(CommitFault::UnknownLost) => Commit::Unknown("told not to say".to_owned()),
+            Some(CommitFault::UnknownDelayed) => {
+                kept.delayed = Some((outputs, committed));
+                Commit::Unknown("told not to say".to_owned())
+            }
             Some(CommitFault::Fenced) => {
                 kept.state.acquire();
                 Commit::Fenced
@@ -264,6 +320,33 @@ mod tests {
         }
     }
 
+    /// A commit on its way is seen when it lands: when it is told to, else when someone acquires the partition, and never
+    /// twice. Until then its committer can commit nothing more.
+    #[test]
+    fn a_delayed_commit_lands_once() {
+        for lands_by_itself in [false, true] {
+            let log = log();
+            let (epoch, _) = log.acquire(0).unwrap();
+            let commit = |next_offset| {
+                let output = Output { topic: Topic::Changes, key: vec![], headers: vec![], value: vec![] };
+                log.commit(0, epoch, vec![output], Committed { next_offset, metadata: vec![] })
+            };
+            log.fail_next_commit(CommitFault::UnknownDelayed);
+            assert!(matches!(commit(1), Commit::Unknown(_)));
+            assert!(matches!(commit(1), Commit::Aborted(_)));
+            assert_eq!(log.bounds(Topic::Changes, 0).unwrap().end, 0);
+            assert_eq!(log.committed(0).unwrap().next_offset, 0);
+            if lands_by_itself {
+                assert!(log.settle_delayed(0).unwrap());
+                assert_eq!(log.bounds(Topic::Changes, 0).unwrap().end, 1);
+            }
+            assert_eq!(log.acquire(0).unwrap().1.next_offset, 1);
+            assert_eq!(log.bounds(Topic::Changes, 0).unwrap().end, 1);
+            assert!(!log.settle_delayed(0).unwrap());
+            assert_eq!(commit(1), Commit::Fenced);
+        }
+    }
+
     #[test]
     fn an_append_fails_as_it_was_told_to() {
         let log = log();
@@ -273,8 +356,17 @@ mod tests {
         assert!(matches!(log.append(vec![event("a")]), Err(LogError::NotAccepting(_))));
         assert!(matches!(log.append(vec![event("b")]), Err(LogError::Io(_))));
         log.append(vec![event("c")]).unwrap();
-        let limit = ReadLimit { records_max: 9, bytes_max: 9 };
+        same.fail_next_append(AppendFault::Doubled);
+        assert_eq!(log.append(vec![event("d")]).unwrap(), [Position { partition: 0, offset: 4 }]);
+        same.fail_next_append(AppendFault::Delayed(LogError::Io("told".to_owned())));
+        assert!(matches!(log.append(vec![event("e")]), Err(LogError::Io(_))));
+        assert_eq!(log.bounds(Topic::Events, 0).unwrap().end, 5);
+        assert_eq!(log.append(vec![event("f")]).unwrap(), [Position { partition: 0, offset: 5 }]);
+        assert_eq!(log.append(vec![event("g")]).unwrap(), [Position { partition: 0, offset: 7 }]);
+        same.fail_next_append(AppendFault::Doubled);
+        assert_eq!((same.forget_faults(), same.forget_faults()), (1, 0));
+        let limit = ReadLimit { records_max: 19, bytes_max: 19 };
         let values: Vec<_> = same.read(Topic::Events, 0, 1, limit).unwrap().into_iter().map(|r| r.value).collect();
-        assert_eq!(values, [b"b", b"c"]);
+        assert_eq!(values, [b"b", b"c", b"d", b"d", b"f", b"e", b"g"]);
     }
 }

@@ -11,7 +11,7 @@
 mod chance;
 mod differs;
 mod disks;
-mod expected;
+pub(crate) mod expected;
 mod figures;
 mod past;
 

@@ -1,7 +1,8 @@
-//! End to end: the oracle, the generator of event sequences that the engine and the oracle are both fed with, and what
-//! drives real binaries.
+//! End to end: the oracle, the generator of event sequences that the engine and the oracle are both fed with, the
+//! simulation of what can go wrong, and what drives real binaries.
 
 pub mod agree;
 pub mod binary;
 pub mod generate;
 pub mod oracle;
+pub mod sim;

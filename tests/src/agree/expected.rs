@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// The cascade: a summary, then the changes in order; nothing if nothing changed.
-pub(super) fn changes(
+pub(crate) fn changes(
     space: &Space,
     outcome: &Outcome,
     record: &Record,
