@@ -232,7 +232,7 @@ impl Drives for Second {
             Phase::Folded(outputs) => self.publish(outputs),
             Phase::Published => {
                 self.write()?;
-                self.state.unload_idle(self.limit.resident_spaces_max);
+                self.state.keep_within_budget();
                 Ok(driver::Step::Stored)
             }
         }

@@ -4,6 +4,7 @@ use std::{cell::RefCell, collections::VecDeque, rc::Rc, sync::Arc};
 
 use recant_eventlog::{Clock as _, NewRecord, ReadLimit, ReadLog as _, Topic, clock::ManualClock, memory::MemoryLog};
 use recant_processor::driver::{self, BatchLimit};
+use recant_projections::fold::Forms;
 use recant_proto::{
     id::CONTROL_SPACE,
     v1::{Event, LogCreated, event::Body},
@@ -570,5 +571,16 @@ fn writers_of(choices: &mut Choices, letters: VecDeque<Letter>) -> Vec<Writer> {
 fn batch_limit(choices: &mut Choices) -> BatchLimit {
     let records_max = [1, 3, 9, 40][choices.index(4)];
     let bytes_max = [200, 1 << 20][choices.index(2)];
-    BatchLimit { read: ReadLimit { records_max, bytes_max }, resident_spaces_max: choices.index(4) }
+    BatchLimit { read: ReadLimit { records_max, bytes_max }, forms: forms(choices) }
+}
+
+/// Spaces that are resident, in pages, or go from one form to the other; with segments of few items.
+fn forms(choices: &mut Choices) -> Forms {
+    let budgets_bytes = [0, 20_000, 1 << 30];
+    Forms {
+        resident_max: [0, u32::MAX][choices.index(2)],
+        memory_budget_bytes: budgets_bytes[choices.index(3)],
+        load_rows_max: 1 + choices.index(40),
+        segment_items_min: 4 + choices.index(40),
+    }
 }
