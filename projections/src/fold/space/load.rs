@@ -53,6 +53,14 @@ impl Loader {
         }
     }
 
+    /// For a space that goes on being used. A segment may be written while its states are read, and take the recent ones to
+    /// where this has read already: they count as changed.
+    pub(super) fn beside(segments: segments::Row, recent: &Recent) -> Loader {
+        let mut loader = Loader::new(segments);
+        loader.changed_nodes.extend(recent.states.keys());
+        loader
+    }
+
     /// What is in no segment, of a space that was not in use while it was loaded.
     pub(super) fn take_tail(&mut self) -> Tail {
         std::mem::take(&mut self.tail).finish()

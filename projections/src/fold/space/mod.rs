@@ -284,7 +284,8 @@ impl Space {
         if self.resident().is_some() {
             return Ok(true);
         }
-        let mut loader = self.loading.take().unwrap_or_else(|| Box::new(Loader::new(self.segments)));
+        let mut loader =
+            self.loading.take().unwrap_or_else(|| Box::new(Loader::beside(self.segments, self.tail.recent())));
         if loader.step(store, &self.row, rows_max)? {
             self.become_resident(store, *loader)?;
             return Ok(true);
