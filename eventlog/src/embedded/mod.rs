@@ -51,6 +51,19 @@ pub struct CreateOptions {
     pub writer: WriterOptions,
 }
 
+/// What a table takes, about: RocksDB's own figures.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableUse {
+    /// Its name.
+    pub table: String,
+    /// Bytes of the files that hold it, compressed.
+    pub file_bytes: u64,
+    /// Bytes that are in memory and the write-ahead log alone.
+    pub memory_bytes: u64,
+    /// An estimate of how many keys it has; too high where many were overwritten.
+    pub keys: u64,
+}
+
 /// The log, open to write, until it is dropped.
 pub struct EmbeddedLog {
     dir: PathBuf,
@@ -123,6 +136,17 @@ impl EmbeddedLog {
     pub fn find_by_time(&self, partition: u32, log_time_ms: i64) -> Result<u64, LogError> {
         let bounds = self.bounds(Topic::Events, partition)?;
         self.tables.find_by_time(partition, bounds, log_time_ms)
+    }
+
+    /// Makes a copy of the log, of one moment, in a directory that does not exist; whole tables are linked rather than
+    /// copied where the file system can.
+    pub fn checkpoint(&self, to: &Path) -> Result<(), LogError> {
+        self.tables.checkpoint(to)
+    }
+
+    /// What each table takes.
+    pub fn disk_use(&self) -> Result<Vec<TableUse>, LogError> {
+        self.tables.disk_use()
     }
 
     /// What the writer has done since it was opened.
