@@ -164,11 +164,13 @@ pub(crate) fn snapshot_of_writer(
 fn finish(target: NewDirectory, clock: &dyn Clock, progress: Progress<'_>) -> Result<Manifest, BackupError> {
     let copy = target.path();
     let viewer = Viewer::open(copy)?;
+    viewer.check_files_of_log()?;
     capture::remove_what_is_not_needed(&log_directory(copy), &viewer.log().live_files()?)?;
     let mut partitions = Vec::new();
     for partition in 0..viewer.log().partitions() {
         let state = state_of(&viewer, partition)?;
         if let Some(store) = &state {
+            viewer.check_files_of_state(partition)?;
             capture::remove_what_is_not_needed(&state_directory(copy, partition), &store.live_files()?)?;
             verify::check_history(viewer.log(), store, partition)?
                 .map_err(|detail| BackupError::Mismatch { partition, detail })?;

@@ -173,6 +173,7 @@ impl Old {
             let (state, log) = (row.next_offset, committed.next_offset);
             found.push(format!("it was at offset {state}, and the log was processed up to {log}"));
         }
+        RocksStore::check_files(directory)?;
         let store = RocksStore::follow(directory)?;
         for (space, _) in spaces::all(&store)? {
             found.extend(audit::space(&store, &space)?.into_iter().map(|wrong| format!("space {space:?}: {wrong}")));

@@ -27,7 +27,7 @@ use crate::{
     backup::{BackupError, Manifest, snapshot_of_writer},
     driver::{BatchLimit, DriveError, Driver},
     rebuild::finish_switch,
-    viewer::refuse_other_version,
+    viewer::refuse_other_tables,
 };
 
 /// What a log that does not exist yet is to be.
@@ -120,8 +120,8 @@ impl Standalone {
             finish_switch(data, partition)?;
             std::fs::create_dir_all(&directory)
                 .map_err(|error| LogError::Io(format!("{}: {error}", directory.display())))?;
-            // Before it is opened to write, which would give it this version's tables.
-            refuse_other_version(&directory).map_err(FoldError::from)?;
+            // Before it is opened to write, which would give it those of our tables that it lacks.
+            refuse_other_tables(&directory).map_err(FoldError::from)?;
             let store = RocksStore::open(&directory).map_err(FoldError::from)?;
             drivers.push(Driver::open(log.clone(), store, partition, BatchLimit::default())?);
         }

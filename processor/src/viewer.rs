@@ -7,7 +7,7 @@ use std::{
 
 use recant_eventlog::{
     LogError, ReadLog,
-    embedded::{Follower, Footprint},
+    embedded::{Follower, Footprint, check_files},
 };
 use recant_projections::store::{StoreError, rocks::RocksStore};
 use recant_proto::names;
@@ -63,7 +63,7 @@ impl Viewer {
             if let (Some(before), Some(after)) = (&before, &after)
                 && before.only_grew_into(after)
             {
-                let store = store.or_else(|error| Err(refuse_other_version(&directory).err().unwrap_or(error)))?;
+                let store = store.or_else(|error| Err(refuse_other_tables(&directory).err().unwrap_or(error)))?;
                 if let Some(row) = recant_projections::tables::partition::get(&store)? {
                     recant_projections::fold::check_versions(&row)?;
                 }
@@ -84,14 +84,45 @@ impl Viewer {
         Err(failure.unwrap_or_else(too_fast).into())
     }
 
+    /// Whether every file of the log is there.
+    pub fn check_files_of_log(&self) -> Result<(), ViewError> {
+        let directory = log_directory(&self.data);
+        undisturbed(&directory, || Ok(check_files(&directory)?))
+    }
+
+    /// Whether every file of a partition's state is there.
+    pub fn check_files_of_state(&self, partition: u32) -> Result<(), ViewError> {
+        let directory = self.directory_of_state(partition);
+        undisturbed(&directory, || Ok(RocksStore::check_files(&directory)?))
+    }
+
     /// The partition of a space.
     pub fn partition_of(&self, space: &str) -> u32 {
         names::partition_of(space.as_bytes(), self.log.partitions())
     }
 }
 
-/// Refuses the state of another version, whatever tables it has; does nothing about one that cannot be read at all.
-pub(crate) fn refuse_other_version(directory: &Path) -> Result<(), StoreError> {
+/// Looks at a database until the writer has changed no files meanwhile.
+fn undisturbed(directory: &Path, look: impl Fn() -> Result<(), ViewError>) -> Result<(), ViewError> {
+    for _ in 0..OPEN_ATTEMPTS {
+        let before = Footprint::of(directory)?;
+        let found = look();
+        if let (Some(before), Some(after)) = (before, Footprint::of(directory)?)
+            && before.only_grew_into(&after)
+        {
+            return found;
+        }
+        std::thread::sleep(OPEN_RETRY_AFTER);
+    }
+    Err(LogError::Io(format!("{} changes too fast to be looked at; try again", directory.display())).into())
+}
+
+/// Refuses the state of another version that has other tables; does nothing about one that cannot be read at all. One that
+/// has the same tables is opened, and then refused.
+pub(crate) fn refuse_other_tables(directory: &Path) -> Result<(), StoreError> {
+    if RocksStore::has_our_tables(directory).unwrap_or(true) {
+        return Ok(());
+    }
     match RocksStore::row_of(directory) {
         Ok(Some(row)) => recant_projections::fold::check_versions(&row),
         // Whoever opens it says what is wrong.

@@ -31,7 +31,9 @@ fn told() -> Desk {
         desk.done(["append", &events, "--partitions", "3", "--space", space]);
     }
     desk.done(["retract", "--source", "web:portal", "--id", "r-1"]);
-    let rejected = desk.lines("rejected.jsonl", &[json!({"id": "e-bad", "observed": {"node": "n"}})]);
+    let taken =
+        json!({"id": "e-bad", "observed": {"node": "o-contract", "source": "s", "content": {"text": "another"}}});
+    let rejected = desk.lines("rejected.jsonl", &[taken]);
     desk.run(["append", &rejected]).exited(1);
     desk
 }

@@ -210,7 +210,7 @@ fn a_killed_snapshot_or_restore_never_looks_whole() {
         };
         let mut command = desk.command(&arguments);
         let mut process = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        std::thread::sleep(takes.mul_f64(random.below(1100) as f64 / 1000.0));
+        std::thread::sleep(takes.mul_f64(random.below(1500) as f64 / 1000.0));
         // It may have ended.
         let _ = process.kill();
         process.wait().unwrap();

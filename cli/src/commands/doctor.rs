@@ -71,6 +71,9 @@ struct TableUse {
 /// What to do about a state that is not right: the log is the truth.
 const REBUILD: &str = "stop whoever writes, and run `recant rebuild`: the state is rebuilt from the log";
 
+/// What to do about a log that is not right.
+const RESTORE: &str = "restore the log from a backup: `recant restore`";
+
 /// Runs the command.
 pub fn run(place: &Place, output: &mut Output) -> Result<Exit> {
     let mut checks = Vec::new();
@@ -107,7 +110,7 @@ fn check_log(place: &Place, checks: &mut Vec<Check>) -> Option<Viewer> {
             checks.push(failed(
                 "the log opens",
                 error.to_string(),
-                "name the right directory with --data; a damaged log comes back from a backup only",
+                "name the right directory with --data; a damaged log comes back from a backup only: `recant restore`",
             ));
             None
         }
@@ -116,6 +119,10 @@ fn check_log(place: &Place, checks: &mut Vec<Check>) -> Option<Viewer> {
             let found =
                 format!("{}, log {}, {} partition(s)", directory.display(), log.incarnation(), log.partitions());
             checks.push(passed("the log opens", found));
+            checks.push(match viewer.check_files_of_log() {
+                Ok(()) => passed("no file of the log is missing", "each is there, with its length"),
+                Err(error) => failed("no file of the log is missing", error.to_string(), RESTORE),
+            });
             Some(viewer)
         }
     }
@@ -127,9 +134,7 @@ fn check_partition(place: &Place, viewer: &Viewer, partition: u32, checks: &mut 
     let name = |what: &str| format!("partition {partition}: {what}");
     match read_through(log, partition) {
         Ok(events) => checks.push(passed(name("every event can be read"), format!("{events} events"))),
-        Err(error) => {
-            checks.push(failed(name("every event can be read"), error.to_string(), "restore the log from a backup"))
-        }
+        Err(error) => checks.push(failed(name("every event can be read"), error.to_string(), RESTORE)),
     }
     let store = match viewer.state(partition) {
         Ok(store) => store,
@@ -147,6 +152,10 @@ fn check_partition(place: &Place, viewer: &Viewer, partition: u32, checks: &mut 
             return None;
         }
     };
+    checks.push(match viewer.check_files_of_state(partition) {
+        Ok(()) => passed(name("no file of the state is missing"), "each is there, with its length"),
+        Err(error) => failed(name("no file of the state is missing"), error.to_string(), REBUILD),
+    });
     let position = check_position(log, &store, partition);
     checks.push(match position {
         Ok(found) => passed(name("the state is where the log says"), found),

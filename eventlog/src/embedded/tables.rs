@@ -33,6 +33,9 @@ const FORMAT: u32 = 1;
 pub(super) const META: &str = "meta";
 pub(super) const RECORD_FAMILIES: [&str; 3] = ["events", "changes", "rejected"];
 
+/// RocksDB's name for the database.
+pub(super) const IDENTITY_FILE: &str = "IDENTITY";
+
 const FORMAT_KEY: &[u8] = b"format";
 const LOG_KEY: &[u8] = b"log";
 
@@ -103,7 +106,7 @@ impl Tables {
     /// What tells this database from another that was later put in its place: the name that RocksDB gave it, and the file
     /// that holds the name, since a copy of the database has the same name.
     pub(super) fn identity(dir: &Path) -> Result<Vec<u8>, LogError> {
-        let path = dir.join("IDENTITY");
+        let path = dir.join(IDENTITY_FILE);
         let name_and_file = std::fs::read(&path).and_then(|name| Ok((name, std::fs::metadata(&path)?.ino())));
         match name_and_file {
             Ok((name, file)) => Ok([name, file.to_be_bytes().to_vec()].concat()),
@@ -242,6 +245,16 @@ impl Tables {
         let mut options = WriteOptions::default();
         options.set_sync(true);
         self.db.write_opt(batch.last, &options).map_err(io)
+    }
+
+    /// Whether every file that belongs to the database is there, with its length.
+    pub(super) fn check_files(dir: &Path) -> Result<(), LogError> {
+        check_complete(dir)?;
+        // A follower's options have all files opened at once.
+        let families = settings::families(settings::WRITE_BUFFER_BYTES);
+        DB::open_cf_descriptors_read_only(&settings::follower(), dir, families, false)
+            .map(drop)
+            .map_err(|error| io_in(dir, error))
     }
 
     /// Makes a database of the same content in a directory that does not exist; of one moment, whatever is written meanwhile.
