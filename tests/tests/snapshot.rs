@@ -10,18 +10,21 @@
 )]
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
     process::Stdio,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
 
 use recant_eventlog::{
-    Clock, ReadLimit, ReadLog, Topic,
+    AppendLog, Clock, NewRecord, ReadLimit, ReadLog, Topic,
     clock::{ManualClock, SystemClock},
-    embedded::Follower,
+    embedded::{CreateOptions, EmbeddedLog, Follower, WriterOptions},
 };
 use recant_processor::{
     backup,
@@ -391,10 +394,12 @@ fn a_cursor_from_after_the_snapshot_is_ahead_of_the_restored_log() {
     let data = argument(&desk.path("restored"));
     desk.done(["restore", &snapshot, "--data", &data]);
     for cursor in [of_change.trim(), &of_list] {
-        let problem = desk.problem(1, "cursor_ahead", ["watch", "--from", cursor, "--data", &data]);
+        let arguments = ["watch", "--until-caught-up", "--from", cursor, "--data", &data];
+        let problem = desk.problem(1, "cursor_ahead", arguments);
         assert!(text(&problem["detail"]).contains("snapshot"), "{problem}");
     }
-    desk.problem(1, "cursor_ahead", ["watch", "--cursor-file", &file, "--data", &data]);
+    let arguments = ["watch", "--until-caught-up", "--cursor-file", &file, "--data", &data];
+    desk.problem(1, "cursor_ahead", arguments);
     assert_eq!(fs::read_to_string(&file).unwrap(), of_change, "the cursor is kept until someone decides");
     // As the problem says: list, then watch from there.
     let cursor = text(&desk.json(["list", "--data", &data])["cursor"]).to_owned();
@@ -458,6 +463,109 @@ fn the_writer_makes_snapshots_of_itself() {
         assert!(!name.starts_with("LO") && !name.starts_with("writer"), "{name}");
     }
 }
+
+/// Beside a writer that commits one event after another, so that one falls between any two steps of a snapshot: the state in it
+/// is never ahead of the log in it, since it was taken first.
+#[test]
+fn no_state_is_ahead_of_its_log() {
+    let desk = Desk::new();
+    let data = desk.path("data");
+    let mut standalone = Standalone::create(&data, &new_log(), Arc::new(SystemClock)).unwrap();
+    let stop = AtomicBool::new(false);
+    // Nothing is checked before the writer has ended: a failure would wait for it for ever.
+    let made: Vec<_> = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in 0.. {
+                if stop.load(Ordering::Relaxed) {
+                    return;
+                }
+                // Of three partitions in turn.
+                let space = ["north", "south", "east"][number % 3];
+                append(&standalone, space, &[story::observed(&format!("o-{number}"), "web:portal", "text")]);
+                standalone.process(&mut |_, _| {}).unwrap();
+            }
+        });
+        let snapshot =
+            |number| backup::snapshot(&data, &desk.path(&format!("snapshot-{number}")), &SystemClock, &|_| {});
+        let made = (0..SNAPSHOTS_BESIDE_COMMITS).map(snapshot).collect();
+        stop.store(true, Ordering::Relaxed);
+        made
+    });
+    let mut ends = Vec::new();
+    for made in made {
+        let made = made.unwrap();
+        for partition in &made.partitions {
+            let state = partition.state.as_ref().unwrap().next_offset;
+            assert!(state <= partition.committed_next_offset, "{partition:?}");
+        }
+        ends.push(made.partitions.iter().map(|partition| partition.events.end).sum::<u64>());
+    }
+    println!("{SNAPSHOTS_BESIDE_COMMITS} snapshots, of logs with {} to {} events", ends[0], ends[ends.len() - 1]);
+    ends.dedup();
+    assert!(ends.len() > SNAPSHOTS_BESIDE_COMMITS / 2, "the writer went on between them");
+}
+
+/// Beside a writer whose files change all the time, since it gathers next to nothing in memory: what was acknowledged before a
+/// snapshot began is in it, without holes.
+#[test]
+fn no_record_is_lost_while_files_come_and_go() {
+    let desk = Desk::new();
+    let data = desk.path("data");
+    let writer = WriterOptions { write_buffer_bytes: 512 << 10, ..WriterOptions::default() };
+    let record = |number: u64| NewRecord {
+        partition: 0,
+        key: b"north".to_vec(),
+        headers: Vec::new(),
+        value: [&number.to_be_bytes()[..], &Random(number).0.to_le_bytes().repeat(100)].concat(),
+        append_time_ms: None,
+    };
+    let options =
+        CreateOptions { incarnation: Incarnation([7; 16]), partitions: 1, first_records: vec![record(0)], writer };
+    let log = EmbeddedLog::create(&data.join("log"), options, Arc::new(SystemClock)).unwrap();
+    let acknowledged = AtomicU64::new(1);
+    let stop = AtomicBool::new(false);
+    let made: Vec<_> = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // So that a slow machine does not fill its disk.
+            for call in 0..4000 {
+                if stop.load(Ordering::Relaxed) {
+                    return;
+                }
+                let records = (0..20).map(|number| record(call * 20 + number + 1)).collect();
+                let positions = log.append(records).unwrap();
+                acknowledged.store(positions[19].offset + 1, Ordering::SeqCst);
+            }
+        });
+        let snapshot = |number| {
+            let before = acknowledged.load(Ordering::SeqCst);
+            (before, backup::snapshot(&data, &desk.path(&format!("snapshot-{number}")), &SystemClock, &|_| {}))
+        };
+        let made = (0..SNAPSHOTS_BESIDE_FLUSHES).map(snapshot).collect();
+        stop.store(true, Ordering::Relaxed);
+        made
+    });
+    let mut files = BTreeSet::new();
+    for (number, (before, made)) in made.into_iter().enumerate() {
+        let made = made.unwrap();
+        let end = made.partitions[0].events.end;
+        assert!(end >= before, "snapshot {number}: {before} were acknowledged, {end} are in it");
+        files.extend(made.files.into_iter().map(|file| file.path));
+        // Reads every record.
+        let snapshot = desk.path(&format!("snapshot-{number}"));
+        backup::verify(&snapshot, &|_| {}).unwrap();
+        let copied = Follower::open(&snapshot.join("log")).unwrap();
+        let limit = ReadLimit { records_max: usize::MAX, bytes_max: usize::MAX };
+        let records = copied.read(Topic::Events, 0, 0, limit).unwrap();
+        assert_eq!(records.len() as u64, end);
+        assert!((0..).zip(&records).all(|(number, found)| found.value == record(number).value), "snapshot {number}");
+    }
+    println!("{} different files were in {SNAPSHOTS_BESIDE_FLUSHES} snapshots", files.len());
+    assert!(files.len() > SNAPSHOTS_BESIDE_FLUSHES, "the files changed");
+}
+
+const SNAPSHOTS_BESIDE_FLUSHES: usize = 15;
+
+const SNAPSHOTS_BESIDE_COMMITS: usize = 60;
 
 /// A log to which nothing was ever appended, and one whose state was lost.
 #[test]
