@@ -44,9 +44,16 @@ struct Captured {
 impl Capture {
     /// The database in a directory; nothing if there is none.
     pub(super) fn of(directory: &Path) -> Result<Option<Capture>, BackupError> {
+        Self::opened_by(directory, open_all)
+    }
+
+    fn opened_by(
+        directory: &Path,
+        mut open: impl FnMut(&Path) -> std_io::Result<Vec<Captured>>,
+    ) -> Result<Option<Capture>, BackupError> {
         for _ in 0..ATTEMPTS {
             let before = (Footprint::of(directory)?, inode(directory));
-            match open_all(directory) {
+            match open(directory) {
                 Ok(files) => {
                     let after = (Footprint::of(directory)?, inode(directory));
                     if let ((Some(first), one), (Some(second), other)) = (before, after)
@@ -150,4 +157,129 @@ pub(super) fn remove_what_is_not_needed(directory: &Path, live_tables: &[String]
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What looks like a database, with one log and one table.
+    fn database() -> tempfile::TempDir {
+        let directory = tempfile::tempdir().unwrap();
+        for (name, content) in [
+            ("CURRENT", "MANIFEST-000001\n"),
+            ("MANIFEST-000001", "edits"),
+            ("000002.log", "batches"),
+            ("000003.sst", "a table"),
+            ("LOCK", ""),
+            ("OPTIONS-000005", "options"),
+        ] {
+            fs::write(directory.path().join(name), content).unwrap();
+        }
+        directory
+    }
+
+    fn append(path: &Path, more: &str) {
+        let content = fs::read_to_string(path).unwrap();
+        fs::write(path, content + more).unwrap();
+    }
+
+    /// Captures while something is done after the files were opened for the first time; gives how often they were opened, and
+    /// what was then copied.
+    fn captured(directory: &Path, meanwhile: impl Fn(&Path)) -> (u32, Vec<(String, String)>) {
+        let mut times = 0;
+        let open = |directory: &Path| {
+            let files = open_all(directory);
+            times += 1;
+            if times == 1 {
+                meanwhile(directory);
+            }
+            files
+        };
+        let capture = Capture::opened_by(directory, open).unwrap().unwrap();
+        let to = tempfile::tempdir().unwrap();
+        capture.write_to(&to.path().join("copy"), &|_| {}).unwrap();
+        let mut copied: Vec<(String, String)> = fs::read_dir(to.path().join("copy"))
+            .unwrap()
+            .map(|entry| {
+                let entry = entry.unwrap();
+                (entry.file_name().into_string().unwrap(), fs::read_to_string(entry.path()).unwrap())
+            })
+            .collect();
+        copied.sort();
+        (times, copied)
+    }
+
+    fn as_they_were() -> Vec<(String, String)> {
+        [
+            ("000002.log", "batches"),
+            ("000003.sst", "a table"),
+            ("CURRENT", "MANIFEST-000001\n"),
+            ("MANIFEST-000001", "edits"),
+        ]
+        .map(|(name, content)| (name.to_owned(), content.to_owned()))
+        .to_vec()
+    }
+
+    /// The writer appends: what was there when the files were opened is copied, and no more, since the log of events is
+    /// captured after the state, and the state must not be ahead of it.
+    #[test]
+    fn what_is_appended_afterwards_is_left_out() {
+        let directory = database();
+        let more = |directory: &Path| append(&directory.join("000002.log"), " and more");
+        assert_eq!(captured(directory.path(), more), (1, as_they_were()));
+    }
+
+    /// A flush in between: an older log without its end beside a newer one would be a database with a hole in it.
+    #[test]
+    fn a_flush_in_between_makes_it_begin_anew() {
+        let flushes: [&dyn Fn(&Path); 4] = [
+            &|directory| fs::write(directory.join("000004.log"), "").unwrap(),
+            &|directory| append(&directory.join("MANIFEST-000001"), ", one more"),
+            &|directory| {
+                fs::write(directory.join("MANIFEST-000006"), "edits").unwrap();
+                fs::write(directory.join("CURRENT"), "MANIFEST-000006\n").unwrap();
+            },
+            &|directory| fs::remove_file(directory.join("000002.log")).unwrap(),
+        ];
+        for flush in flushes {
+            let directory = database();
+            let (times, copied) = captured(directory.path(), flush);
+            assert_eq!(times, 2, "{copied:?}");
+            assert_ne!(copied, as_they_were());
+        }
+    }
+
+    /// A rebuild puts another directory in the place of this one, whose files may have the same names and lengths.
+    #[test]
+    fn another_directory_in_its_place_makes_it_begin_anew() {
+        let parent = tempfile::tempdir().unwrap();
+        let standing = parent.path().join("0");
+        fs::rename(database().keep(), &standing).unwrap();
+        let (times, copied) = captured(&standing, |standing| {
+            fs::rename(standing, standing.with_extension("discarded-1")).unwrap();
+            fs::rename(database().keep(), standing).unwrap();
+        });
+        assert_eq!((times, copied), (2, as_they_were()));
+    }
+
+    /// The writer removes what it has compacted: an open file is still there.
+    #[test]
+    fn what_is_removed_afterwards_is_copied_all_the_same() {
+        let directory = database();
+        let capture = Capture::of(directory.path()).unwrap().unwrap();
+        fs::remove_file(directory.path().join("000003.sst")).unwrap();
+        // Another file may come by the same name.
+        fs::write(directory.path().join("000003.sst"), "another table").unwrap();
+        let to = tempfile::tempdir().unwrap();
+        capture.write_to(&to.path().join("copy"), &|_| {}).unwrap();
+        assert_eq!(fs::read_to_string(to.path().join("copy/000003.sst")).unwrap(), "a table");
+    }
+
+    #[test]
+    fn where_nothing_is_there_is_nothing_to_capture() {
+        let directory = tempfile::tempdir().unwrap();
+        assert!(Capture::of(&directory.path().join("absent")).unwrap().is_none());
+        assert!(Capture::of(directory.path()).unwrap().is_none());
+    }
 }
