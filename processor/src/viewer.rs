@@ -63,7 +63,7 @@ impl Viewer {
             if let (Some(before), Some(after)) = (&before, &after)
                 && before.only_grew_into(after)
             {
-                let store = store.or_else(|error| Err(refuse_other_tables(&directory).err().unwrap_or(error)))?;
+                let store = store.map_err(|error| refuse_other_tables(&directory).err().unwrap_or(error))?;
                 if let Some(row) = recant_projections::tables::partition::get(&store)? {
                     recant_projections::fold::check_versions(&row)?;
                 }
