@@ -371,8 +371,11 @@ fn commands(desk: &Desk, of_the_log_too: bool) -> Vec<Vec<String>> {
     commands.into_iter().map(|words| words.into_iter().map(str::to_owned).collect()).collect()
 }
 
+/// A key and its value.
+type Row = (Vec<u8>, Vec<u8>);
+
 /// Everything that a database holds: its families, with their keys and values.
-fn rows(directory: &Path) -> BTreeMap<String, Vec<(Vec<u8>, Vec<u8>)>> {
+fn rows(directory: &Path) -> BTreeMap<String, Vec<Row>> {
     let options = rocksdb::Options::default();
     let families = rocksdb::DB::list_cf(&options, directory).unwrap();
     let database = rocksdb::DB::open_cf_for_read_only(&options, directory, &families, false).unwrap();
