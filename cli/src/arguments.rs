@@ -68,8 +68,14 @@ pub enum Command {
     /// Events that could not be applied
     #[command(subcommand)]
     Rejected(Rejected),
-    /// Check everything that must be right
+    /// Check everything that must be right, and show what takes how much room
     Doctor(Doctor),
+    /// Make a snapshot of log and state, also while another process writes
+    Snapshot(Snapshot),
+    /// Make a data directory of a snapshot, once everything in it has been verified
+    Restore(Restore),
+    /// Make the state anew from the log, compare it with the old one, and put it in its place
+    Rebuild(Rebuild),
     /// Print shell completions
     #[command(after_help = "Example:\n  recant completions bash > ~/.local/share/bash-completion/completions/recant")]
     Completions {
@@ -359,3 +365,39 @@ pub enum Rejected {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  recant doctor --data ./recant-data")]
 pub struct Doctor {}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  recant snapshot /backup/2026-11-30\n  recant snapshot /backup/2026-11-30 && recant restore /backup/2026-11-30 --verify-only\n\nThe how-to is docs/how-to/backup.md."
+)]
+pub struct Snapshot {
+    /// Where to; must not exist or be empty
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  recant restore /backup/2026-11-30 --data ./recant-data\n  recant restore /backup/2026-11-30 --verify-only\n\nThe how-to is docs/how-to/backup.md."
+)]
+pub struct Restore {
+    /// The snapshot
+    #[arg(value_name = "SNAPSHOT")]
+    pub snapshot: PathBuf,
+    /// Verify it, and write nothing
+    #[arg(long)]
+    pub verify_only: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  recant rebuild\n  recant rebuild --partition 3 --keep-old\n\nThe how-to is docs/how-to/rebuild.md."
+)]
+pub struct Rebuild {
+    /// This partition alone
+    #[arg(long, value_name = "N")]
+    pub partition: Option<u32>,
+    /// Keep the old state beside the new one, as state/N.old-1
+    #[arg(long)]
+    pub keep_old: bool,
+}

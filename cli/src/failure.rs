@@ -5,7 +5,7 @@
 use std::{io::Write, process::ExitCode};
 
 use recant_eventlog::LogError;
-use recant_processor::{driver::DriveError, viewer::ViewError};
+use recant_processor::{backup::BackupError, driver::DriveError, viewer::ViewError};
 use recant_projections::{
     fold::{FoldError, PreviewError},
     query::PageError,
@@ -137,7 +137,8 @@ pub fn problem_of(error: &anyhow::Error) -> Problem {
             .or_else(|| cause.downcast_ref::<FoldError>().and_then(of_fold))
             .or_else(|| cause.downcast_ref::<ViewError>().and_then(of_view))
             .or_else(|| cause.downcast_ref::<PageError>().and_then(of_page))
-            .or_else(|| cause.downcast_ref::<PreviewError>().and_then(of_preview));
+            .or_else(|| cause.downcast_ref::<PreviewError>().and_then(of_preview))
+            .or_else(|| cause.downcast_ref::<BackupError>().map(of_backup));
         if let Some(problem) = found {
             return problem;
         }
@@ -218,5 +219,24 @@ fn of_preview(error: &PreviewError) -> Option<Problem> {
     match error {
         PreviewError::Refused(violation) => Some(Problem::refused(Exit::No, violation)),
         PreviewError::Store(error) => Some(of_store(error)),
+    }
+}
+
+fn of_backup(error: &BackupError) -> Problem {
+    match error {
+        BackupError::Log(error) => of_log(error),
+        BackupError::Store(error) => of_store(error),
+        BackupError::NotASnapshot(_) => {
+            Problem::new(Exit::Wrong, "not_a_snapshot", "The directory is no snapshot", error.to_string())
+        }
+        BackupError::Newer { .. } => could_not("newer_snapshot", "The snapshot was made by a newer version", error),
+        BackupError::Missing(_) | BackupError::Damaged { .. } => {
+            could_not("snapshot_damaged", "The snapshot is not what it was when it was made", error)
+        }
+        BackupError::NotEmpty(_) => {
+            Problem::new(Exit::Wrong, "not_empty", "The directory is not empty", error.to_string())
+        }
+        BackupError::Mismatch { .. } => could_not("state_mismatch", "The state does not fit the log", error),
+        _ => could_not("io", "A file could not be read or written", error),
     }
 }

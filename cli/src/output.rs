@@ -86,3 +86,18 @@ pub fn counted(count: u64, one: &str) -> String {
 fn plural(one: &str) -> String {
     format!("{one}s")
 }
+
+/// So many bytes, in words.
+pub fn bytes(bytes: u64) -> String {
+    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+    let mut amount = bytes as f64;
+    let mut unit = "bytes";
+    for larger in UNITS {
+        if amount < 1024.0 {
+            break;
+        }
+        amount /= 1024.0;
+        unit = larger;
+    }
+    if unit == "bytes" { format!("{bytes} bytes") } else { format!("{amount:.1} {unit}") }
+}

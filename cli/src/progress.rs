@@ -20,6 +20,17 @@ impl Progress {
         Progress { bar }
     }
 
+    /// Begins to count bytes.
+    pub fn of_bytes(doing: &str) -> Progress {
+        let progress = Progress::new(doing);
+        if let Ok(style) =
+            ProgressStyle::with_template("{spinner} {msg}: {binary_bytes} ({binary_bytes_per_sec}, {elapsed})")
+        {
+            progress.bar.set_style(style);
+        }
+        progress
+    }
+
     /// Counts on.
     pub fn add(&self, done: u64) {
         self.bar.inc(done);

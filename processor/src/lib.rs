@@ -1,9 +1,12 @@
 //! Drives partitions: reads the log, folds, publishes, and commits exactly once.
 //!
 //! [`driver`] takes one partition one named step at a time. [`standalone`] is a log, its state and the drivers of all its
-//! partitions in one process; [`viewer`] reads the same directory from another one. [`measures`] is what is measured.
+//! partitions in one process; [`viewer`] reads the same directory from another one. [`backup`] makes snapshots of it and brings
+//! them back, [`rebuild`] makes its state anew from the log. [`measures`] is what is measured.
 
+pub mod backup;
 pub mod driver;
 pub mod measures;
+pub mod rebuild;
 pub mod standalone;
 pub mod viewer;

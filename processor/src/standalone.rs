@@ -23,7 +23,12 @@ use recant_proto::{
     wire,
 };
 
-use crate::driver::{BatchLimit, DriveError, Driver};
+use crate::{
+    backup::{BackupError, Manifest, snapshot_of_writer},
+    driver::{BatchLimit, DriveError, Driver},
+    rebuild::finish_switch,
+    viewer::refuse_other_tables,
+};
 
 /// What a log that does not exist yet is to be.
 #[derive(Debug, Clone)]
@@ -133,8 +138,11 @@ impl Standalone {
         let mut drivers = Vec::new();
         for partition in 0..log.partitions() {
             let directory = state_directory(data, partition);
+            finish_switch(data, partition)?;
             std::fs::create_dir_all(&directory)
                 .map_err(|error| LogError::Io(format!("{}: {error}", directory.display())))?;
+            // Before it is opened to write, which would give it those of our tables that it lacks.
+            refuse_other_tables(&directory).map_err(FoldError::from)?;
             let store = RocksStore::open(&directory).map_err(FoldError::from)?;
             drivers.push(Driver::open(log.clone(), store, partition, BatchLimit::default())?);
         }
@@ -171,6 +179,24 @@ impl Standalone {
     /// Processes everything that was appended. `observe` is told of each event.
     pub fn process(&mut self, observe: &mut dyn FnMut(Position, &Folded)) -> Result<(), DriveError> {
         self.drivers.iter_mut().try_for_each(|driver| driver.catch_up(observe))
+    }
+
+    /// Makes a snapshot of log and state in a directory that does not exist, or is empty. What is being written goes on;
+    /// whole tables are linked rather than copied where the file system can.
+    pub fn snapshot(&mut self, to: &Path, clock: &dyn Clock) -> Result<Manifest, BackupError> {
+        let Standalone { log, drivers } = self;
+        let states = |data: &Path| -> Result<(), BackupError> {
+            for (number, driver) in (0..).zip(drivers) {
+                let directory = state_directory(data, number);
+                if let Some(parent) = directory.parent() {
+                    let io = |error: std::io::Error| LogError::Io(format!("{}: {error}", parent.display()));
+                    std::fs::create_dir_all(parent).map_err(io)?;
+                }
+                driver.state().stored().checkpoint(&directory)?;
+            }
+            Ok(())
+        };
+        snapshot_of_writer(to, clock, states, |data| Ok(log.checkpoint(&log_directory(data))?))
     }
 
     /// The driver of a space's partition.

@@ -1,4 +1,6 @@
-//! `recant doctor`: everything that must be right, checked one by one, with what to do.
+//! `recant doctor`: everything that must be right, checked one by one, with what to do; and what takes how much room.
+
+use std::path::Path;
 
 use anyhow::Result;
 use recant_eventlog::{ReadLog, Topic};
@@ -16,7 +18,7 @@ use serde::Serialize;
 use crate::{
     escape,
     failure::Exit,
-    output::{IN, OUT, Output, styled},
+    output::{BOLD, DIM, IN, OUT, Output, bytes, styled},
     place::Place,
 };
 
@@ -33,21 +35,58 @@ struct Check {
 struct Report {
     ok: bool,
     checks: Vec<Check>,
+    disk: Disk,
+}
+
+/// What takes how much room; as this process sees it, which of what another one writes is a moment ago.
+#[derive(Debug, Default, Serialize)]
+struct Disk {
+    /// Of the whole data directory.
+    total_bytes: u64,
+    databases: Vec<DatabaseUse>,
+}
+
+#[derive(Debug, Serialize)]
+struct DatabaseUse {
+    /// Its directory below the data directory: `log`, `state/0`.
+    name: String,
+    /// Of all files.
+    bytes: u64,
+    /// Of the write-ahead logs among them.
+    write_ahead_bytes: u64,
+    tables: Vec<TableUse>,
+}
+
+#[derive(Debug, Serialize)]
+struct TableUse {
+    table: String,
+    /// Of the files that hold it, compressed.
+    file_bytes: u64,
+    /// What is in memory and the write-ahead log alone.
+    memory_bytes: u64,
+    /// How many keys, about.
+    keys: u64,
 }
 
 /// What to do about a state that is not right: the log is the truth.
-const REBUILD: &str =
-    "stop recant, move the state directory away, and run any command that writes: the state is rebuilt from the log";
+const REBUILD: &str = "stop whoever writes, and run `recant rebuild`: the state is rebuilt from the log";
+
+/// What to do about a log that is not right.
+const RESTORE: &str = "restore the log from a backup: `recant restore`";
 
 /// Runs the command.
 pub fn run(place: &Place, output: &mut Output) -> Result<Exit> {
     let mut checks = Vec::new();
+    let mut disk = Disk { total_bytes: bytes_in(&place.data, |_| true), databases: Vec::new() };
     if let Some(viewer) = check_log(place, &mut checks) {
+        disk.databases.push(log_use(place, &viewer)?);
         for partition in 0..viewer.log().partitions() {
-            check_partition(place, &viewer, partition, &mut checks);
+            if let Some(store) = check_partition(place, &viewer, partition, &mut checks) {
+                disk.databases.push(state_use(place, &store, partition)?);
+            }
         }
     }
-    let report = Report { ok: checks.iter().all(|check| check.ok), checks };
+    let report = Report { ok: checks.iter().all(|check| check.ok), checks, disk };
     if output.is_json() {
         output.document(&report)?
     } else {
@@ -71,7 +110,7 @@ fn check_log(place: &Place, checks: &mut Vec<Check>) -> Option<Viewer> {
             checks.push(failed(
                 "the log opens",
                 error.to_string(),
-                "name the right directory with --data; a damaged log comes back from a backup only",
+                "name the right directory with --data; a damaged log comes back from a backup only: `recant restore`",
             ));
             None
         }
@@ -80,19 +119,22 @@ fn check_log(place: &Place, checks: &mut Vec<Check>) -> Option<Viewer> {
             let found =
                 format!("{}, log {}, {} partition(s)", directory.display(), log.incarnation(), log.partitions());
             checks.push(passed("the log opens", found));
+            checks.push(match viewer.check_files_of_log() {
+                Ok(()) => passed("no file of the log is missing", "each is there, with its length"),
+                Err(error) => failed("no file of the log is missing", error.to_string(), RESTORE),
+            });
             Some(viewer)
         }
     }
 }
 
-fn check_partition(place: &Place, viewer: &Viewer, partition: u32, checks: &mut Vec<Check>) {
+/// Checks a partition, and gives its state if it opens.
+fn check_partition(place: &Place, viewer: &Viewer, partition: u32, checks: &mut Vec<Check>) -> Option<RocksStore> {
     let log = viewer.log();
     let name = |what: &str| format!("partition {partition}: {what}");
     match read_through(log, partition) {
         Ok(events) => checks.push(passed(name("every event can be read"), format!("{events} events"))),
-        Err(error) => {
-            checks.push(failed(name("every event can be read"), error.to_string(), "restore the log from a backup"))
-        }
+        Err(error) => checks.push(failed(name("every event can be read"), error.to_string(), RESTORE)),
     }
     let store = match viewer.state(partition) {
         Ok(store) => store,
@@ -102,14 +144,18 @@ fn check_partition(place: &Place, viewer: &Viewer, partition: u32, checks: &mut 
         {
             let found = "there is none yet, and nothing was processed; the next command that writes makes it";
             checks.push(passed(name("the state opens"), found));
-            return;
+            return None;
         }
         Err(error) => {
             let directory = state_directory(&place.data, partition);
             checks.push(failed(name("the state opens"), format!("{}: {error}", directory.display()), REBUILD));
-            return;
+            return None;
         }
     };
+    checks.push(match viewer.check_files_of_state(partition) {
+        Ok(()) => passed(name("no file of the state is missing"), "each is there, with its length"),
+        Err(error) => failed(name("no file of the state is missing"), error.to_string(), REBUILD),
+    });
     let position = check_position(log, &store, partition);
     checks.push(match position {
         Ok(found) => passed(name("the state is where the log says"), found),
@@ -119,7 +165,7 @@ fn check_partition(place: &Place, viewer: &Viewer, partition: u32, checks: &mut 
         Ok(spaces) => spaces,
         Err(error) => {
             checks.push(failed(name("its spaces can be read"), error.to_string(), REBUILD));
-            return;
+            return Some(store);
         }
     };
     for (space, row) in spaces {
@@ -136,6 +182,7 @@ fn check_partition(place: &Place, viewer: &Viewer, partition: u32, checks: &mut 
         let rejected = bounds.end - bounds.earliest;
         checks.push(passed(name("rejected events"), format!("{rejected}; see `recant rejected list`")));
     }
+    Some(store)
 }
 
 fn read_through(log: &impl ReadLog, partition: u32) -> Result<u64> {
@@ -173,6 +220,67 @@ fn check_position(log: &impl ReadLog, store: &RocksStore, partition: u32) -> Res
     Ok(format!("offset {}, {behind} events behind the end", row.next_offset))
 }
 
+fn log_use(place: &Place, viewer: &Viewer) -> Result<DatabaseUse> {
+    let tables = viewer.log().disk_use()?.into_iter().map(|used| TableUse {
+        table: used.table,
+        file_bytes: used.file_bytes,
+        memory_bytes: used.memory_bytes,
+        keys: used.keys,
+    });
+    Ok(DatabaseUse::of(&log_directory(&place.data), "log".to_owned(), tables.collect()))
+}
+
+fn state_use(place: &Place, store: &RocksStore, partition: u32) -> Result<DatabaseUse> {
+    let tables = store.disk_use()?.into_iter().map(|used| TableUse {
+        table: used.table.name().to_owned(),
+        file_bytes: used.file_bytes,
+        memory_bytes: used.memory_bytes,
+        keys: used.keys,
+    });
+    Ok(DatabaseUse::of(&state_directory(&place.data, partition), format!("state/{partition}"), tables.collect()))
+}
+
+impl DatabaseUse {
+    fn of(directory: &Path, name: String, tables: Vec<TableUse>) -> DatabaseUse {
+        let is_write_ahead_log = |path: &Path| path.extension().is_some_and(|extension| extension == "log");
+        let (bytes, write_ahead_bytes) = (bytes_in(directory, |_| true), bytes_in(directory, is_write_ahead_log));
+        DatabaseUse { name, bytes, write_ahead_bytes, tables }
+    }
+}
+
+/// The lengths of the files below a directory. What comes and goes while it is looked at is not counted.
+fn bytes_in(directory: &Path, which: fn(&Path) -> bool) -> u64 {
+    let Ok(entries) = std::fs::read_dir(directory) else { return 0 };
+    let of = |entry: std::fs::DirEntry| match entry.metadata() {
+        Ok(metadata) if metadata.is_dir() => bytes_in(&entry.path(), which),
+        Ok(metadata) if which(&entry.path()) => metadata.len(),
+        _ => 0,
+    };
+    entries.flatten().map(of).sum()
+}
+
+fn show_disk(disk: &Disk, output: &mut Output) -> Result<()> {
+    output.line(format!("{}: {}", styled(BOLD, "room on disk"), bytes(disk.total_bytes)))?;
+    for database in &disk.databases {
+        let of_which =
+            format!("{}, of which not yet in tables {}", bytes(database.bytes), bytes(database.write_ahead_bytes));
+        output.line(format!("  {}: {of_which}", database.name))?;
+        for used in database.tables.iter().filter(|used| used.keys > 0 || used.file_bytes > 0) {
+            output.line(styled(
+                DIM,
+                format!(
+                    "    {:<22}{:>12} in files {:>12} in memory {:>12} keys, about",
+                    used.table,
+                    bytes(used.file_bytes),
+                    bytes(used.memory_bytes),
+                    used.keys
+                ),
+            ))?;
+        }
+    }
+    Ok(())
+}
+
 fn show(report: &Report, output: &mut Output) -> Result<()> {
     for check in &report.checks {
         let sign = if check.ok { styled(IN, "✓") } else { styled(OUT, "✗") };
@@ -181,6 +289,7 @@ fn show(report: &Report, output: &mut Output) -> Result<()> {
             output.line(format!("  {advice}"))?;
         }
     }
+    show_disk(&report.disk, output)?;
     output.line(if report.ok { "All is well." } else { "Something is wrong; nothing was changed." })?;
     Ok(())
 }

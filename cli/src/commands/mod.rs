@@ -8,9 +8,12 @@ mod explain;
 mod import_chat;
 mod list;
 mod manual;
+mod rebuild;
 mod rejected;
+mod restore;
 mod retract;
 mod run;
+mod snapshot;
 mod tree;
 mod watch;
 
@@ -40,6 +43,9 @@ pub fn run(arguments: Arguments, output: &mut Output) -> Result<Exit> {
         Command::Rejected(Rejected::List { limit }) => rejected::list(&place, limit, output),
         Command::Rejected(Rejected::Retry { position }) => rejected::retry(&place, &position, output),
         Command::Doctor(_) => doctor::run(&place, output),
+        Command::Snapshot(snapshot) => snapshot::run(&place, &snapshot, output),
+        Command::Restore(restore) => restore::run(&place, &restore, output),
+        Command::Rebuild(rebuild) => rebuild::run(&place, &rebuild, output),
         Command::Completions { shell } => manual::completions(shell, output),
         Command::Man => manual::page(output),
     }

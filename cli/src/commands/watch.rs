@@ -104,6 +104,15 @@ fn after_cursor(log: &Follower, partition: u32, text: &str) -> Result<u64> {
             "the cursor is of another log or partition. List what there is (recant list), then watch from its cursor";
         return Err(Problem::new(Exit::No, "other_log", "The cursor is of another log", detail).into());
     }
+    // Whoever has told of a position has processed it before; only a log that was taken back can be behind it.
+    let processed = log.committed(partition)?.next_offset;
+    if seen.position.offset >= processed {
+        let detail = format!(
+            "the cursor is at {}, and the log was processed up to {partition}:{processed}: it was restored from an older snapshot, or is another copy. What followed the snapshot is gone. List what there is (recant list), then watch from its cursor",
+            seen.position
+        );
+        return Err(Problem::new(Exit::No, "cursor_ahead", "The cursor is ahead of the log", detail).into());
+    }
     let next = first_after(log, partition, |id| {
         id.position > seen.position || (id.position == seen.position && id.index > seen.index)
     })?;

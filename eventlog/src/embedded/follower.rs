@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use recant_proto::position::Incarnation;
 
+use super::TableUse;
 use super::footprint::Footprint;
 use super::tables::{Header, Tables};
 use crate::partition::PartitionState;
@@ -86,6 +87,16 @@ impl Follower {
     pub fn find_by_time(&self, partition: u32, log_time_ms: i64) -> Result<u64, LogError> {
         let bounds = self.bounds(Topic::Events, partition)?;
         self.tables.find_by_time(partition, bounds, log_time_ms)
+    }
+
+    /// The names of the files that hold tables, as of the last catch-up.
+    pub fn live_files(&self) -> Result<Vec<String>, LogError> {
+        self.tables.live_files()
+    }
+
+    /// What each table takes.
+    pub fn disk_use(&self) -> Result<Vec<TableUse>, LogError> {
+        self.tables.disk_use()
     }
 
     /// Takes what the writer has written since. Whether it could: not if its files changed all the while.

@@ -14,12 +14,16 @@
 
 use std::fs::File;
 use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use recant_proto::position::{Incarnation, Position};
-use rocksdb::{ColumnFamily, DB, Direction, ErrorKind, IteratorMode, Options, ReadOptions, WriteBatch, WriteOptions};
+use rocksdb::checkpoint::Checkpoint;
+use rocksdb::{
+    ColumnFamily, DB, Direction, ErrorKind, IteratorMode, Options, ReadOptions, WriteBatch, WriteOptions, properties,
+};
 
-use super::{holder, record, settings};
+use super::{TableUse, holder, record, settings};
 use crate::partition::{Extent, PartitionState};
 use crate::{Bounds, Committed, LogError, ReadLimit, Record, Topic};
 
@@ -28,6 +32,9 @@ const FORMAT: u32 = 1;
 
 pub(super) const META: &str = "meta";
 pub(super) const RECORD_FAMILIES: [&str; 3] = ["events", "changes", "rejected"];
+
+/// RocksDB's name for the database.
+pub(super) const IDENTITY_FILE: &str = "IDENTITY";
 
 const FORMAT_KEY: &[u8] = b"format";
 const LOG_KEY: &[u8] = b"log";
@@ -96,10 +103,13 @@ impl Tables {
         Ok(tables)
     }
 
-    /// What tells this database from another that was later put in its place.
+    /// What tells this database from another that was later put in its place: the name that RocksDB gave it, and the file
+    /// that holds the name, since a copy of the database has the same name.
     pub(super) fn identity(dir: &Path) -> Result<Vec<u8>, LogError> {
-        match std::fs::read(dir.join("IDENTITY")) {
-            Ok(identity) => Ok(identity),
+        let path = dir.join(IDENTITY_FILE);
+        let name_and_file = std::fs::read(&path).and_then(|name| Ok((name, std::fs::metadata(&path)?.ino())));
+        match name_and_file {
+            Ok((name, file)) => Ok([name, file.to_be_bytes().to_vec()].concat()),
             Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
                 Err(absent(dir))
             }
@@ -235,6 +245,43 @@ impl Tables {
         let mut options = WriteOptions::default();
         options.set_sync(true);
         self.db.write_opt(batch.last, &options).map_err(io)
+    }
+
+    /// Whether every file that belongs to the database is there, with its length.
+    pub(super) fn check_files(dir: &Path) -> Result<(), LogError> {
+        check_complete(dir)?;
+        // A follower's options have all files opened at once.
+        let families = settings::families(settings::WRITE_BUFFER_BYTES);
+        DB::open_cf_descriptors_read_only(&settings::follower(), dir, families, false)
+            .map(drop)
+            .map_err(|error| io_in(dir, error))
+    }
+
+    /// Makes a database of the same content in a directory that does not exist; of one moment, whatever is written meanwhile.
+    pub(super) fn checkpoint(&self, to: &Path) -> Result<(), LogError> {
+        Checkpoint::new(&self.db).and_then(|checkpoint| checkpoint.create_checkpoint(to)).map_err(io)
+    }
+
+    /// The names of the files that hold tables and are still needed.
+    pub(super) fn live_files(&self) -> Result<Vec<String>, LogError> {
+        let files = self.db.live_files().map_err(io)?;
+        Ok(files.into_iter().map(|file| file.name.trim_start_matches('/').to_owned()).collect())
+    }
+
+    /// What each column family of records takes.
+    pub(super) fn disk_use(&self) -> Result<Vec<TableUse>, LogError> {
+        let of = |name: &&str| -> Result<TableUse, LogError> {
+            let family = self.family(name)?;
+            let number =
+                |property| Ok(self.db.property_int_value_cf(family, property).map_err(io)?.unwrap_or_default());
+            Ok(TableUse {
+                table: (*name).to_owned(),
+                file_bytes: number(properties::LIVE_SST_FILES_SIZE)?,
+                memory_bytes: number(properties::CUR_SIZE_ALL_MEM_TABLES)?,
+                keys: number(properties::ESTIMATE_NUM_KEYS)?,
+            })
+        };
+        RECORD_FAMILIES.iter().chain([&META]).map(of).collect()
     }
 
     fn meta(&self, key: &[u8]) -> Result<Option<Vec<u8>>, LogError> {

@@ -520,8 +520,14 @@ fn untouched_row(incarnation: Incarnation, partition_number: u32) -> partition::
 /// Refuses the state of another version.
 pub fn check_versions(row: &partition::Row) -> Result<(), StoreError> {
     if row.format_version != partition::FORMAT_VERSION || row.logic_version != partition::LOGIC_VERSION {
+        let is_newer = row.format_version > partition::FORMAT_VERSION || row.logic_version > partition::LOGIC_VERSION;
+        let advice = if is_newer {
+            "use the recant that wrote it, or a newer one"
+        } else {
+            "run `recant rebuild`, which makes it anew from the log"
+        };
         return Err(StoreError::Format(format!(
-            "the state has format {} and logic {}; this program has {} and {}. Use the recant that wrote it, or move the state directory away, and it is rebuilt from the log",
+            "the state has format {} and logic {}; this program has {} and {}: {advice}",
             row.format_version,
             row.logic_version,
             partition::FORMAT_VERSION,

@@ -178,3 +178,94 @@ impl WriteStore for RocksStore {
         self.database.write(writes).map_err(io)
     }
 }
+
+/// What a table takes, about: RocksDB's own figures.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableUse {
+    /// The table.
+    pub table: Table,
+    /// Bytes of the files that hold it, compressed.
+    pub file_bytes: u64,
+    /// Bytes that are in memory and the write-ahead log alone.
+    pub memory_bytes: u64,
+    /// An estimate of how many keys it has; too high where many were overwritten.
+    pub keys: u64,
+}
+
+impl RocksStore {
+    /// What each table takes.
+    pub fn disk_use(&self) -> Result<Vec<TableUse>, StoreError> {
+        let of = |table: &Table| -> Result<TableUse, StoreError> {
+            let family = self.family(*table)?;
+            let number =
+                |property| Ok(self.database.property_int_value_cf(family, property).map_err(io)?.unwrap_or_default());
+            Ok(TableUse {
+                table: *table,
+                file_bytes: number(rocksdb::properties::LIVE_SST_FILES_SIZE)?,
+                memory_bytes: number(rocksdb::properties::CUR_SIZE_ALL_MEM_TABLES)?,
+                keys: number(rocksdb::properties::ESTIMATE_NUM_KEYS)?,
+            })
+        };
+        Table::ALL.iter().map(of).collect()
+    }
+
+    /// Makes a copy, of one moment, in a directory that does not exist; whole files are linked rather than copied where the
+    /// file system can.
+    pub fn checkpoint(&self, to: &Path) -> Result<(), StoreError> {
+        let checkpoint = rocksdb::checkpoint::Checkpoint::new(&self.database).map_err(io)?;
+        checkpoint.create_checkpoint(to).map_err(io)
+    }
+
+    /// The names of the files that hold tables and are still needed.
+    pub fn live_files(&self) -> Result<Vec<String>, StoreError> {
+        let files = self.database.live_files().map_err(io)?;
+        Ok(files.into_iter().map(|file| file.name.trim_start_matches('/').to_owned()).collect())
+    }
+
+    /// Returns when everything that was written is on disk, and not in the write-ahead log alone.
+    pub fn flush(&self) -> Result<(), StoreError> {
+        for table in Table::ALL {
+            self.database.flush_cf(self.family(*table)?).map_err(io)?;
+        }
+        Ok(())
+    }
+
+    /// Whether every file that belongs to a state is there, with its length. A reader beside a writer cannot be strict about
+    /// that: it takes a table whose file is missing as it was before. Only for what nobody writes meanwhile; changes nothing.
+    pub fn check_files(directory: &Path) -> Result<(), StoreError> {
+        let mut options = Options::default();
+        // All are opened at once.
+        options.set_max_open_files(-1);
+        DB::open_cf_descriptors_read_only(&options, directory, families(), false)
+            .map(drop)
+            .map_err(|error| open_error(directory, &error))
+    }
+
+    /// Whether a state has this version's tables, and no other; read from the manifest alone. What holds none has them, too.
+    pub fn has_our_tables(directory: &Path) -> Result<bool, StoreError> {
+        if !directory.join("CURRENT").exists() {
+            return Ok(true);
+        }
+        let found = DB::list_cf(&Options::default(), directory).map_err(|error| open_error(directory, &error))?;
+        let ours = |name: &String| name == "default" || Table::ALL.iter().any(|table| table.name() == name);
+        Ok(found.iter().all(ours) && found.len() == Table::ALL.len() + 1)
+    }
+
+    /// The row that says of which version a state is, whatever tables that version has: this table and this row are in
+    /// every one. Opens nothing but that table, and changes nothing.
+    pub fn row_of(directory: &Path) -> Result<Option<crate::tables::partition::Row>, StoreError> {
+        if !directory.join("CURRENT").exists() {
+            return Ok(None);
+        }
+        let secondary = TempDir::with_prefix("recant-version-").map_err(|error| StoreError::Io(error.to_string()))?;
+        let mut options = Options::default();
+        options.set_max_open_files(-1);
+        let name = Table::Partition.name();
+        let database = DB::open_cf_as_secondary(&options, directory, secondary.path(), [name])
+            .map_err(|error| open_error(directory, &error))?;
+        database.try_catch_up_with_primary().map_err(io)?;
+        let Some(family) = database.cf_handle(name) else { return Ok(None) };
+        let row = database.get_cf(family, crate::tables::partition::KEY).map_err(io)?;
+        row.map(|bytes| crate::tables::decode(Table::Partition, &bytes)).transpose()
+    }
+}
