@@ -271,7 +271,7 @@ fn fold_up_to<S: WriteStore>(
             partition.fold(&input(record))?;
         }
         partition.store()?;
-        partition.unload_idle(limit.resident_spaces_max);
+        partition.keep_within_budget();
         progress(records.len() as u64);
     }
     Ok(())

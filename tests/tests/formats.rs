@@ -465,7 +465,7 @@ fn an_older_state_is_refused_with_advice_and_rebuilt() {
         if fewer_tables {
             let families = rocksdb::DB::list_cf(&rocksdb::Options::default(), &directory).unwrap();
             let mut database = rocksdb::DB::open_cf(&rocksdb::Options::default(), &directory, families).unwrap();
-            database.drop_cf(Table::Causes.name()).unwrap();
+            database.drop_cf(Table::Moves.name()).unwrap();
         }
         let before = rocksdb::DB::list_cf(&rocksdb::Options::default(), &directory).unwrap();
         for arguments in commands(&desk, false) {

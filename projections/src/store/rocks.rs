@@ -197,8 +197,11 @@ impl RocksStore {
     pub fn disk_use(&self) -> Result<Vec<TableUse>, StoreError> {
         let of = |table: &Table| -> Result<TableUse, StoreError> {
             let family = self.family(*table)?;
-            let number =
-                |property| Ok(self.database.property_int_value_cf(family, property).map_err(io)?.unwrap_or_default());
+            let number = |property| {
+                Ok::<u64, StoreError>(
+                    self.database.property_int_value_cf(family, property).map_err(io)?.unwrap_or_default(),
+                )
+            };
             Ok(TableUse {
                 table: *table,
                 file_bytes: number(rocksdb::properties::LIVE_SST_FILES_SIZE)?,
