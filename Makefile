@@ -4,8 +4,9 @@ CARGO_FLAGS := --release --locked
 TOOLS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/recant/tools/bin
 NAME ?= all
 GRAPHS ?= 50000
+ROUNDS ?= 20
 
-.PHONY: help needs build demo test lint oracle bench
+.PHONY: help needs build demo test lint oracle crash bench
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -22,6 +23,7 @@ demo: needs ## build, tell the story, check it
 	@cargo run $(CARGO_FLAGS) --quiet -p recant -- demo
 
 test: lint ## every test
+	@scripts/install-crash-needs
 	cargo build $(CARGO_FLAGS) --workspace --bins
 	cargo test $(CARGO_FLAGS) --workspace
 
@@ -33,6 +35,11 @@ lint: needs ## rustfmt, clippy, and the licences and sources of dependencies
 
 oracle: needs ## the engine against the oracle, GRAPHS=50000 random graphs
 	RECANT_GRAPHS=$(GRAPHS) cargo test $(CARGO_FLAGS) -p recant-tests --test engine_oracle -- --nocapture
+
+crash: needs ## kill -9 at every step ROUNDS=20 times, losses of power, full disks, failing fsyncs; figures into results/
+	@scripts/install-crash-needs
+	cargo build $(CARGO_FLAGS) -p recant -p recant-tests --bins
+	cargo run $(CARGO_FLAGS) --quiet -p recant-tests --bin crash -- all $(ROUNDS)
 
 bench: needs ## one benchmark (NAME=heart), or all; figures into results/
 	cargo run $(CARGO_FLAGS) -p recant-tests --bin bench -- $(NAME)

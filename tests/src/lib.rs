@@ -3,5 +3,6 @@
 
 pub mod agree;
 pub mod binary;
+pub mod crash;
 pub mod generate;
 pub mod oracle;

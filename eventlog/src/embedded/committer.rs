@@ -9,6 +9,7 @@
 //! from then on for good.
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
@@ -36,6 +37,9 @@ pub struct WriterOptions {
     /// How many bytes one call may hold, as they lie in the log. A cascade of a million changes must fit; RocksDB's own
     /// limit is 4 GiB.
     pub request_bytes_max: usize,
+    /// A batch is written, with an fsync each, in pieces of about so many bytes. RocksDB reads each back whole, and whoever
+    /// follows pays for that in memory; a cascade can have hundreds of MiB.
+    pub piece_bytes: usize,
     /// How much of each topic is gathered in memory before it is written as a table.
     pub write_buffer_bytes: usize,
 }
@@ -48,6 +52,7 @@ impl Default for WriterOptions {
             batch_records_max: 4096,
             batch_bytes_max: 8 << 20,
             request_bytes_max: 1 << 30,
+            piece_bytes: 4 << 20,
             write_buffer_bytes: super::settings::WRITE_BUFFER_BYTES,
         }
     }
@@ -286,7 +291,7 @@ impl Thread {
         while let Ok(request) = self.requests.recv() {
             let mut group = Group {
                 now_ms: self.clock.now_ms(),
-                batch: Batch::default(),
+                batch: Batch::new(self.options.piece_bytes),
                 records: 0,
                 bytes: 0,
                 changed: BTreeSet::new(),
@@ -411,11 +416,16 @@ impl Answer {
     }
 
     fn failed(self, error: &LogError) {
-        let reason = format!("{error}; whether it was written is known once the log is opened again");
+        let known_later = |detail: &dyn Display| format!("{detail}; whether it was written is known once the log is opened again");
+        let again = || match error {
+            LogError::NoRoom(detail) => LogError::NoRoom(detail.clone()),
+            LogError::Io(detail) => LogError::Io(known_later(detail)),
+            other => LogError::Io(known_later(other)),
+        };
         match self {
-            Answer::Append(answer, _) => tell(&answer, Err(LogError::Io(reason))),
-            Answer::Acquire(answer, _) => tell(&answer, Err(LogError::Io(reason))),
-            Answer::Commit(answer) => tell(&answer, Commit::Unknown(reason)),
+            Answer::Append(answer, _) => tell(&answer, Err(again())),
+            Answer::Acquire(answer, _) => tell(&answer, Err(again())),
+            Answer::Commit(answer) => tell(&answer, Commit::Unknown(again().to_string())),
         }
     }
 }

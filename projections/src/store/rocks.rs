@@ -111,12 +111,22 @@ fn open_error(directory: &Path, error: &rocksdb::Error) -> StoreError {
             directory.display()
         ))
     } else {
-        StoreError::Io(format!("{}: {text}", directory.display()))
+        failed(format!("{}: {text}", directory.display()))
     }
 }
 
 fn io(error: rocksdb::Error) -> StoreError {
-    StoreError::Io(error.into_string())
+    failed(error.into_string())
+}
+
+/// What an error of RocksDB means, which says in its text alone that the disk, a quota or a file is full.
+fn failed(text: String) -> StoreError {
+    let is_full = |words: &&str| text.contains(*words);
+    if ["No space left on device", "Disk quota exceeded", "File too large"].iter().any(is_full) {
+        StoreError::NoRoom(text)
+    } else {
+        StoreError::Io(text)
+    }
 }
 
 impl Store for RocksStore {
