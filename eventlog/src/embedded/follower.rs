@@ -25,7 +25,7 @@ use crate::{Bounds, Committed, LogError, ReadLimit, ReadLog, Record, Topic};
 const CATCH_UP_ATTEMPTS: u32 = 20;
 
 /// How often an opening is repeated, and after which pause: the writer may be replacing its manifest.
-const OPEN_ATTEMPTS: u32 = 10;
+const OPEN_ATTEMPTS: u32 = 50;
 const OPEN_RETRY_AFTER: Duration = Duration::from_millis(20);
 
 /// A log that another process writes, or none at present.
@@ -46,9 +46,10 @@ impl Follower {
     pub fn open(dir: &Path) -> Result<Follower, LogError> {
         let mut attempt = 1;
         loop {
+            let before = Footprint::of(dir)?;
             match Self::try_open(dir) {
-                Err(LogError::Io(error)) if attempt < OPEN_ATTEMPTS => {
-                    tracing::debug!(dir = %dir.display(), error, attempt, "opening to follow failed; trying again");
+                Err(error) if attempt < OPEN_ATTEMPTS && may_pass(dir, &error, before.as_ref())? => {
+                    tracing::debug!(dir = %dir.display(), %error, attempt, "opening to follow failed; trying again");
                     attempt += 1;
                     std::thread::sleep(OPEN_RETRY_AFTER);
                 }
@@ -118,6 +119,17 @@ impl Follower {
         let states = self.states.read().unwrap_or_else(PoisonError::into_inner);
         look(states.get(partition as usize).ok_or(LogError::NoPartition(partition))?)
     }
+}
+
+/// Whether an opening failed only because the writer changed its files meanwhile. When a writer opens its log it turns
+/// write-ahead logs into tables: who has read the manifest before, and looks for those logs after, finds an empty log.
+fn may_pass(dir: &Path, error: &LogError, before: Option<&Footprint>) -> Result<bool, LogError> {
+    let has_changed = match (before, Footprint::of(dir)?) {
+        (Some(before), Some(after)) => !before.only_grew_into(&after),
+        (None, None) => dir.join("CURRENT").exists(),
+        _ => true,
+    };
+    Ok(has_changed || matches!(error, LogError::Io(_)))
 }
 
 impl std::fmt::Debug for Follower {

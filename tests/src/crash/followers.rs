@@ -215,11 +215,7 @@ fn audit_state(viewer: &Viewer) -> Result<(), String> {
     };
     let store = |error: StoreError| error.to_string();
     let Some(row) = partition::get(&state).map_err(store)? else { return Ok(()) };
-    viewer.log().refresh().map_err(|error| error.to_string())?;
-    let committed = viewer.log().committed(0).map_err(|error| error.to_string())?.next_offset;
-    if row.next_offset > committed {
-        return Err(format!("the state is at {}, ahead of the log's {committed}", row.next_offset));
-    }
+    wait_for_commit(viewer, row.next_offset)?;
     for (name, _) in spaces::all(&state).map_err(store)? {
         let found = audit::space(&state, &name).map_err(store)?;
         if !found.is_empty() {
@@ -227,4 +223,20 @@ fn audit_state(viewer: &Viewer) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// A refresh may take nothing while the writer changes its files, but not for ever: the log was there before the state.
+fn wait_for_commit(viewer: &Viewer, next_offset: u64) -> Result<(), String> {
+    let begun = Instant::now();
+    loop {
+        viewer.log().refresh().map_err(|error| error.to_string())?;
+        let committed = viewer.log().committed(0).map_err(|error| error.to_string())?.next_offset;
+        if next_offset <= committed {
+            return Ok(());
+        }
+        if begun.elapsed() > PATIENCE {
+            return Err(format!("the state is at {next_offset}, ahead of the log's {committed}"));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }

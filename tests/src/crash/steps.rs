@@ -167,7 +167,10 @@ impl Step {
             Step::AppendBegins | Step::AppendReturned | Step::AppendTold => 120,
             Step::AppendUnderWay => 60,
             Step::Folding | Step::RecoveryFolding => 1_500,
-            _ => 25,
+            // The driver is seldom idle under load, and a write to the state seldom lasts long enough to be seen.
+            Step::Idle => 6,
+            Step::StoreUnderWay => 3,
+            _ => 15,
         }
     }
 

@@ -64,7 +64,7 @@ pub struct Trace {
 /// A command that runs another and records what it asks of the system. `more` is for what strace is to do beside that.
 pub fn recorded(command: &Command, trace: &Path, more: &[&str]) -> Command {
     let mut strace = Command::new("strace");
-    strace.args(["-f", "--seccomp-bpf", "-qq", "-xx", "-s", "1073741824", "-e", "signal=none"]);
+    strace.args(["-f", "--seccomp-bpf", "-qq", "-xx", "-s", "16777216", "-e", "signal=none"]);
     strace.arg("-e").arg(format!("trace={}", RECORDED.replace([' ', '\n'], ""))).args(more);
     strace.arg("-o").arg(trace).arg(command.get_program()).args(command.get_args());
     strace
@@ -110,7 +110,9 @@ fn result(line: &str) -> i64 {
 
 fn parse(line: &str) -> Call {
     let (name, rest) = line.split_once('(').unwrap_or_else(|| panic!("no call in {line:.200}"));
-    let end = rest.rfind(" <unfinished ...>").or_else(|| rest.rfind(") ")).unwrap_or(rest.len());
+    // Short calls are padded before their results: `close(3)                = 0`.
+    let end = rest.rfind(" <unfinished ...>").or_else(|| rest.rfind(") ").filter(|_| !rest.contains("(INJECTED)")));
+    let end = end.or_else(|| rest.find(')')).unwrap_or(rest.len());
     let arguments: Vec<&str> = rest[..end].split(", ").collect();
     let fd = || arguments[0].parse().unwrap_or_else(|_| panic!("no descriptor in {line:.200}"));
     let path = |at: usize| PathBuf::from(String::from_utf8(unescape(arguments[at])).expect("paths here are text"));
@@ -162,7 +164,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("trace");
         let text = "7 write(5, \"\\x61\\x62\", 2 <unfinished ...>\n\
-                    8  fdatasync(5) = -1 EIO (Input/output error) (INJECTED)\n\
+                    8  fdatasync(5)            = -1 EIO (Input/output error) (INJECTED)\n\
                     7 <... write resumed>) = 2\n\
                     7 rename(\"\\x2f\\x61\", \"\\x2f\\x62\") = 0\n\
                     7 +++ exited with 0 +++\n";
