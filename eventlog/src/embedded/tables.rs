@@ -20,6 +20,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use recant_proto::position::{Incarnation, Position};
+use rocksdb::properties::{self, PropName};
 use rocksdb::{ColumnFamily, DB, Direction, ErrorKind, IteratorMode, Options, ReadOptions, WriteBatch, WriteOptions};
 
 use super::{durable, failed, holder, record, settings};
@@ -240,6 +241,26 @@ impl Tables {
             self.db.write_opt(piece, &options).map_err(io)?;
         }
         Ok(())
+    }
+
+    /// How often RocksDB has failed in the background since the database was opened.
+    pub(super) fn background_failures(&self) -> u64 {
+        self.property(properties::BACKGROUND_ERRORS)
+    }
+
+    /// Whether writes are held back altogether, until tables are written.
+    pub(super) fn is_held_back(&self) -> bool {
+        self.property(properties::IS_WRITE_STOPPED) > 0
+    }
+
+    /// Lets writes that are held back fail. Nothing can be written from now on.
+    pub(super) fn end_writes(&self) {
+        self.db.cancel_all_background_work(false);
+    }
+
+    /// Of the whole database, which any of its families answers for. One that is not known counts as 0.
+    fn property(&self, name: &PropName) -> u64 {
+        self.db.property_int_value(name).ok().flatten().unwrap_or(0)
     }
 
     fn meta(&self, key: &[u8]) -> Result<Option<Vec<u8>>, LogError> {

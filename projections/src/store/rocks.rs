@@ -8,7 +8,7 @@ use std::{ops::ControlFlow, path::Path};
 
 use rocksdb::{
     BlockBasedOptions, ColumnFamily, ColumnFamilyDescriptor, DB, DBCompressionType, Direction, IteratorMode, LogLevel,
-    Options, ReadOptions, WriteBatch,
+    Options, ReadOptions, WriteBatch, properties::BACKGROUND_ERRORS,
 };
 use tempfile::TempDir;
 
@@ -55,6 +55,17 @@ impl RocksStore {
     /// Sees what the writer has written since; for a store that was opened with [`RocksStore::follow`].
     pub fn refresh(&self) -> Result<(), StoreError> {
         self.database.try_catch_up_with_primary().map_err(|error| StoreError::Io(error.into_string()))
+    }
+
+    /// Where tables cannot be written, RocksDB holds writes back in the end, until they can, and says nothing. It has failed in
+    /// the background long before that.
+    fn check_background(&self) -> Result<(), StoreError> {
+        let failures = self.database.property_int_value(BACKGROUND_ERRORS).map_err(io)?.unwrap_or(0);
+        if failures == 0 {
+            return Ok(());
+        }
+        let directory = self.database.path().display();
+        Err(StoreError::NoRoom(format!("tables could not be written; {directory}/LOG says why, if it is something else")))
     }
 
     fn family(&self, table: Table) -> Result<&ColumnFamily, StoreError> {
@@ -162,6 +173,7 @@ impl Store for RocksStore {
 
 impl WriteStore for RocksStore {
     fn write(&mut self, batch: &Batch) -> Result<(), StoreError> {
+        self.check_background()?;
         let mut writes = WriteBatch::default();
         for (table, key, value) in batch.rows() {
             let family = self.family(table)?;

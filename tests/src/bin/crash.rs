@@ -6,6 +6,10 @@
 use std::{
     io::{self, Write},
     process::{Command, ExitCode},
+    sync::{
+        atomic::{AtomicUsize, Ordering},
+        mpsc::channel,
+    },
     time::Instant,
 };
 
@@ -14,6 +18,7 @@ use serde_json::{Value, json};
 
 const SEED: u64 = 2026;
 const RESULTS: &str = "results";
+const AT_A_TIME: usize = 4;
 const NAMES: [&str; 4] = ["kill", "power", "disk", "fsync"];
 
 /// Set in the copy of this program that runs in a name space of its own.
@@ -89,20 +94,10 @@ fn kill(rounds: u32, steps: &[Step]) -> Result<Outcome, Failure> {
     let mut each = serde_json::Map::new();
     let (mut kills, mut reached) = (0, 0);
     writeln!(out, "kill: {} steps, {rounds} rounds each, under load, followed; seed {SEED}", steps.len())?;
-    for step in steps {
-        let begun = Instant::now();
-        let figures = matrix::rounds_of(*step, rounds, SEED);
-        writeln!(
-            out,
-            "  {step}: {} kills and {} other lives in {:.0} s; {} events acknowledged, {} changes published, {} repeats dropped",
-            figures.rounds,
-            figures.other_lives,
-            begun.elapsed().as_secs_f64(),
-            figures.acknowledged,
-            figures.changes,
-            figures.repeats
-        )?;
-        tell_first(&mut out, &figures.verdict)?;
+    let mut all = in_parallel(steps, rounds, &mut out)?;
+    all.sort_by_key(|figures| figures.step);
+    for figures in all {
+        let step = figures.step;
         kills += figures.rounds;
         reached += u32::from(figures.rounds == rounds);
         each.insert(
@@ -117,6 +112,44 @@ fn kill(rounds: u32, steps: &[Step]) -> Result<Outcome, Failure> {
     let fields = vec![("steps", json!(reached)), ("rounds", json!(rounds)), ("kills", json!(kills))];
     let details = vec![("by_step", Value::Object(each))];
     result("embedded", fields, details, &verdict, reached as usize == steps.len())
+}
+
+/// The figures of each step. Most of the time goes to waiting for the disk, so several steps are tried at a time.
+fn in_parallel(steps: &[Step], rounds: u32, out: &mut impl Write) -> Result<Vec<matrix::Figures>, Failure> {
+    let next = AtomicUsize::new(0);
+    let (sender, done) = channel();
+    let mut all = Vec::new();
+    std::thread::scope(|scope| -> Result<(), Failure> {
+        for _ in 0..AT_A_TIME {
+            let (next, sender) = (&next, sender.clone());
+            scope.spawn(move || {
+                while let Some(step) = steps.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let begun = Instant::now();
+                    let figures = matrix::rounds_of(*step, rounds, SEED);
+                    // Whoever listens does so until all are done.
+                    let _ = sender.send((figures, begun.elapsed()));
+                }
+            });
+        }
+        drop(sender);
+        for (figures, took) in done {
+            writeln!(
+                out,
+                "  {}: {} kills and {} other lives in {:.0} s; {} events acknowledged, {} changes published, {} repeats dropped",
+                figures.step,
+                figures.rounds,
+                figures.other_lives,
+                took.as_secs_f64(),
+                figures.acknowledged,
+                figures.changes,
+                figures.repeats
+            )?;
+            tell_first(out, &figures.verdict)?;
+            all.push(figures);
+        }
+        Ok(())
+    })?;
+    Ok(all)
 }
 
 fn cut_power(rounds: u32) -> Result<Outcome, Failure> {

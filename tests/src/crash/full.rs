@@ -15,6 +15,8 @@ use std::{
     io::Write as _,
     path::{Path, PathBuf},
     process::Command,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
 };
 
 use recant_eventlog::embedded::Follower;
@@ -24,16 +26,16 @@ use tempfile::TempDir;
 use super::{
     check::{self, Acknowledged, Verdict},
     followers::Followers,
-    process::{self, Ended},
+    process::{self, Ended, whole_lines},
     victim::Orders,
 };
-use crate::binary::Random;
+use crate::binary::{Random, wait_until};
 
 const DISK_MIB: u32 = 96;
 const ROOM_BYTES_MAX: u64 = 1_500_000;
 
 /// A victim that finds room after all ends by itself after so many events of each writer.
-const EVENTS_OF_A_LIFE: u64 = 20_000;
+const EVENTS_OF_A_LIFE: u64 = 6_000;
 
 /// What came of all rounds.
 #[derive(Debug, Default)]
@@ -96,20 +98,40 @@ fn one(small: Small, seed: u64, random: &mut Random, figures: &mut Figures) -> V
     let mounted = Mounted::at(&place).expect("asked before");
     let mut acknowledged = Acknowledged::default();
     let mut life = 0;
-    let mut live = |events: u64, acknowledged: &mut Acknowledged| {
+    let told = desk.path().join("told");
+    let mut live_while = |events: u64, acknowledged: &mut Acknowledged, act: &mut dyn FnMut()| {
         let mut orders = Orders::new(&data, seed, life);
         orders.events = events;
         life += 1;
-        let ended = process::run(process::victim(&orders), &desk.path().join("told"));
+        let ended = process::run_while(process::victim(&orders), &told, act);
         ended.acknowledge(acknowledged);
         ended
     };
+    let mut live = |events: u64, acknowledged: &mut Acknowledged| live_while(events, acknowledged, &mut || {});
     let begun = live(60, &mut acknowledged);
     assert!(begun.is_done(), "{begun:?}");
     let mut followers = Followers::attach(&data, desk.path(), true);
 
-    let ballast = mounted.fill_up_to(random.below(ROOM_BYTES_MAX));
-    let ended = live(EVENTS_OF_A_LIFE, &mut acknowledged);
+    // Nearly full from the beginning; or full all at once while it writes, and kept so: what RocksDB has set aside for its
+    // write-ahead log then goes on for a while, and its tables find no room. (For the state it sets aside so much that this
+    // takes minutes.)
+    let ballast = mounted.at.join("ballast");
+    let ended = if small == Small::State || random.below(2) == 0 {
+        mounted.fill_up_to(&ballast, random.below(ROOM_BYTES_MAX));
+        live_while(EVENTS_OF_A_LIFE, &mut acknowledged, &mut || {})
+    } else {
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let ended = live_while(EVENTS_OF_A_LIFE, &mut acknowledged, &mut || {
+                let serves = || whole_lines(&told).iter().any(|line| line.starts_with("serving"));
+                wait_until("it serves", || serves().then_some(()));
+                scope.spawn(|| mounted.keep_full(&ballast, &over));
+            });
+            over.store(true, Ordering::SeqCst);
+            ended
+        })
+    };
+    let mut live = |events: u64, acknowledged: &mut Acknowledged| live_while(events, acknowledged, &mut || {});
     figures.rounds += 1;
     verdict.wrong.extend(told_so(small, &ended));
     figures.refused += u32::from(ended.lines_of("refused").next().is_some());
@@ -173,17 +195,24 @@ impl Mounted {
         mounted.then(|| Mounted { at: directory.to_owned() })
     }
 
+    /// Writes what fits, again and again: files that are removed meanwhile leave no room.
+    fn keep_full(&self, ballast: &Path, over: &AtomicBool) {
+        let mut file = File::create(ballast).unwrap();
+        while !over.load(Ordering::SeqCst) {
+            while file.write_all(&[0; 4096]).is_ok() {}
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
     /// Writes a file that leaves so much room.
-    fn fill_up_to(&self, room_bytes: u64) -> PathBuf {
-        let path = self.at.join("ballast");
-        let mut file = File::create(&path).unwrap();
+    fn fill_up_to(&self, ballast: &Path, room_bytes: u64) {
+        let mut file = File::create(ballast).unwrap();
         let mut written = 0;
         let chunk = [0; 4096];
         while file.write_all(&chunk).is_ok() {
             written += chunk.len() as u64;
         }
         file.set_len(written.saturating_sub(room_bytes)).unwrap();
-        path
     }
 }
 

@@ -76,10 +76,16 @@ impl Ended {
 }
 
 /// Runs a process to its end. What it prints goes into a file, which outlives it.
-pub fn run(mut command: Command, told: &Path) -> Ended {
+pub fn run(command: Command, told: &Path) -> Ended {
+    run_while(command, told, || {})
+}
+
+/// The same, and does something as soon as it runs.
+pub fn run_while(mut command: Command, told: &Path, act: impl FnOnce()) -> Ended {
     let errors = told.with_extension("errors");
     command.stdin(Stdio::null()).stdout(File::create(told).unwrap()).stderr(File::create(&errors).unwrap());
     let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    act();
     let status = wait(&mut child);
     let lines = whole_lines(told);
     Ended { status, lines, errors: std::fs::read_to_string(errors).unwrap_or_default() }

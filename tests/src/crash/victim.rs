@@ -28,7 +28,7 @@ use recant_projections::{fold::FoldError, store::rocks::RocksStore};
 
 use super::{
     aside::Aside,
-    events::{self, INCARNATION, Writer},
+    events::{self, INCARNATION, SPACES, Writer},
     gun::{Gun, Phase, Scene, tell},
     steps::{Moment, Step},
     watched::{WatchedLog, WatchedStore},
@@ -234,7 +234,7 @@ fn drive(
     let store = WatchedStore { store, gun: gun.clone(), scene: scene.clone() };
     scene.enter(Phase::Recovering);
     let read = ReadLimit { records_max: orders.batch_events, bytes_max: 4 << 20 };
-    let limit = BatchLimit { read, resident_spaces_max: 1 };
+    let limit = BatchLimit { read, resident_spaces_max: SPACES.len() };
     let mut driver = Driver::open(log.clone(), store, 0, limit)?;
     gun.reached(Step::Recovered);
     scene.enter(Phase::Serving);

@@ -274,6 +274,16 @@ impl Disk {
         }
     }
 
+    /// How many write-ahead logs in a directory hold something that is not synced. Of two, a disk may keep the later one
+    /// alone.
+    pub fn unsynced_logs(&self, path: &Path) -> usize {
+        let is_unsynced = |(name, named): &(&String, &Named)| match named {
+            Named::File(file) => name.ends_with(".log") && self.files[*file].synced < self.files[*file].bytes.len(),
+            Named::Directory => false,
+        };
+        self.directories.get(path).map_or(0, |directory| directory.names.iter().filter(is_unsynced).count())
+    }
+
     /// Loses power: puts what is left into a directory.
     pub fn cut(&self, left: Left, random: &mut Random, into: &Path) {
         self.cut_directory(&self.root, left, random, into);
@@ -329,11 +339,12 @@ impl File {
         let length = match left {
             Left::Nothing => synced,
             Left::Everything => all,
-            // Mostly anywhere, at times within some bytes of either end.
-            Left::SomeFirstPart | Left::Torn => match random.below(6) {
+            // Anywhere, but often within some bytes of either end.
+            Left::SomeFirstPart | Left::Torn => match random.below(7) {
                 0 => synced,
-                1 => synced + random.below(open.min(64) + 1) as usize,
-                2 => all - random.below(open.min(64) + 1) as usize,
+                1 => all,
+                2 => synced + random.below(open.min(64) + 1) as usize,
+                3 => all - random.below(open.min(64) + 1) as usize,
                 _ => synced + random.below(open + 1) as usize,
             },
         };

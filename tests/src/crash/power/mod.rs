@@ -20,7 +20,7 @@ use std::{path::Path, sync::Arc};
 use recant_eventlog::{Topic, clock::SystemClock};
 use recant_processor::{
     driver::DriveError,
-    standalone::{NewEvent, NewLog, Standalone},
+    standalone::{NewEvent, NewLog, Standalone, log_directory},
 };
 use recant_proto::v1::{Event as AgentEvent, Observed, event::Body};
 use tempfile::TempDir;
@@ -63,7 +63,7 @@ pub fn cut(cuts: u32, events: u64, seed: u64) -> Figures {
     let mut figures = Figures { calls: trace.calls.len(), ..Figures::default() };
     let mut random = Random(seed);
     let mut disk = Disk::new(desk.path());
-    let mut moments = moments(&trace, cuts, &mut random).into_iter().peekable();
+    let mut moments = moments(&trace, desk.path(), cuts, &mut random).into_iter().peekable();
     for (at, event) in trace.events.iter().enumerate() {
         while moments.next_if_eq(&at).is_some() {
             let left = match random.below(8) {
@@ -96,20 +96,29 @@ pub(crate) fn record(desk: &Path, events: u64, seed: u64, more: &[&str]) -> Trac
     trace
 }
 
-/// Moments at which to cut: half of them anywhere, half where something is about to become durable or to be named.
-fn moments(trace: &Trace, cuts: u32, random: &mut Random) -> Vec<usize> {
-    let is_turning_point = |event: &&Event| match event {
-        Event::Begins(call) => matches!(trace.calls[*call], Call::Rename { .. } | Call::Remove { .. }),
-        Event::Ends(call, _) => matches!(trace.calls[*call], Call::Sync { .. }),
+/// Moments at which to cut: anywhere; where something is about to become durable or to be named; and where several
+/// write-ahead logs of the log hold what is not synced, if there are such moments.
+fn moments(trace: &Trace, desk: &Path, cuts: u32, random: &mut Random) -> Vec<usize> {
+    let anywhere: Vec<usize> = (0..trace.events.len()).collect();
+    let is_turning_point = |at: &usize| match trace.events[*at] {
+        Event::Begins(call) => matches!(trace.calls[call], Call::Rename { .. } | Call::Remove { .. }),
+        Event::Ends(call, _) => matches!(trace.calls[call], Call::Sync { .. }),
     };
-    let turning_points: Vec<usize> =
-        (0..trace.events.len()).filter(|at| is_turning_point(&&trace.events[*at])).collect();
-    let mut moments: Vec<usize> = (0..cuts)
-        .map(|number| match number % 2 {
-            0 => random.below(trace.events.len() as u64) as usize,
-            _ => turning_points[random.below(turning_points.len() as u64) as usize],
-        })
-        .collect();
+    let turning_points: Vec<usize> = anywhere.iter().copied().filter(is_turning_point).collect();
+    let mut disk = Disk::new(desk);
+    let log = log_directory(&desk.join("data"));
+    let has_two_open = |at: &usize| {
+        let has_two_open = disk.unsynced_logs(&log) > 1;
+        disk.take(trace, trace.events[*at]);
+        has_two_open
+    };
+    let two_open: Vec<usize> = anywhere.iter().copied().filter(has_two_open).collect();
+    let kinds = [&anywhere, &turning_points, if two_open.is_empty() { &turning_points } else { &two_open }];
+    let one = |number: u32| {
+        let kind = kinds[number as usize % kinds.len()];
+        kind[random.below(kind.len() as u64) as usize]
+    };
+    let mut moments: Vec<usize> = (0..cuts).map(one).collect();
     moments.sort_unstable();
     moments
 }
