@@ -281,8 +281,10 @@ impl<L: ProcessLog, S: WriteStore> Driver<L, S> {
             match self.step(observe)? {
                 Step::Idle => return Ok(()),
                 Step::Aborted if aborted_in_a_row == ABORTED_IN_A_ROW_MAX => {
-                    let detail =
-                        format!("{ABORTED_IN_A_ROW_MAX} commits in a row were aborted, the last because {}", self.last_abort);
+                    let detail = format!(
+                        "{ABORTED_IN_A_ROW_MAX} commits in a row were aborted, the last because {}",
+                        self.last_abort
+                    );
                     return Err(LogError::Io(detail).into());
                 }
                 Step::Aborted => aborted_in_a_row += 1,

@@ -462,7 +462,8 @@ impl Answer {
     }
 
     fn failed(self, error: &LogError) {
-        let known_later = |detail: &dyn Display| format!("{detail}; whether it was written is known once the log is opened again");
+        let known_later =
+            |detail: &dyn Display| format!("{detail}; whether it was written is known once the log is opened again");
         let again = || match error {
             LogError::NoRoom(detail) => LogError::NoRoom(detail.clone()),
             LogError::Io(detail) => LogError::Io(known_later(detail)),

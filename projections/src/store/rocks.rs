@@ -65,7 +65,9 @@ impl RocksStore {
             return Ok(());
         }
         let directory = self.database.path().display();
-        Err(StoreError::NoRoom(format!("tables could not be written; {directory}/LOG says why, if it is something else")))
+        Err(StoreError::NoRoom(format!(
+            "tables could not be written; {directory}/LOG says why, if it is something else"
+        )))
     }
 
     fn family(&self, table: Table) -> Result<&ColumnFamily, StoreError> {

@@ -32,7 +32,9 @@ enum Failure {
     Rounds(String),
     #[error("no step is called {0}")]
     UnknownStep(String),
-    #[error("a small disk cannot be mounted here, neither as root nor with unshare; run it where one of both is allowed")]
+    #[error(
+        "a small disk cannot be mounted here, neither as root nor with unshare; run it where one of both is allowed"
+    )]
     NoMount,
     #[error("cannot write to {RESULTS}/ or to the output, or start a program: {0}")]
     Io(#[from] io::Error),

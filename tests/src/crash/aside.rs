@@ -112,7 +112,8 @@ impl Aside {
 
     /// A table has just come to be in one of the directories.
     fn at_tables(&mut self, step: Step) {
-        let directory = if matches!(step, Step::StateCompacting | Step::StateOpening) { &self.state } else { &self.log };
+        let directory =
+            if matches!(step, Step::StateCompacting | Step::StateOpening) { &self.state } else { &self.log };
         let mut known = names(directory, ".sst");
         loop {
             let tables = names(directory, ".sst");

@@ -79,10 +79,9 @@ impl Writer {
             0..38 => self.observed(space, node),
             38..63 => self.derived(space, node, "belief"),
             63..68 => self.derived(space, node, "plan"),
-            68..74 => Body::Justified(Justified {
-                node: self.earlier(space),
-                justification: Some(self.justification(space)),
-            }),
+            68..74 => {
+                Body::Justified(Justified { node: self.earlier(space), justification: Some(self.justification(space)) })
+            }
             74..79 => Body::ActionProposed(ActionProposed {
                 action: node,
                 r#type: "payment.transfer".to_owned(),

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use super::{
     check::Verdict,
-    power::{self, disk::Disk, disk::Left, trace::recorded, trace::Trace},
+    power::{self, disk::Disk, disk::Left, trace::Trace, trace::recorded},
     process,
     victim::Orders,
 };

@@ -28,7 +28,8 @@ pub fn program(name: &str) -> PathBuf {
         return PathBuf::from(path);
     }
     let executable = std::env::current_exe().expect("the executable has a path");
-    let found = executable.ancestors().skip(1).take(2).map(|directory| directory.join(name)).find(|path| path.is_file());
+    let found =
+        executable.ancestors().skip(1).take(2).map(|directory| directory.join(name)).find(|path| path.is_file());
     found.unwrap_or_else(|| panic!("{name} is not built: cargo build --release --locked --workspace --bins"))
 }
 

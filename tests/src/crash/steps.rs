@@ -178,11 +178,7 @@ impl Step {
     pub fn leaves_a_torn_table(self) -> bool {
         matches!(
             self,
-            Step::LogTableFlushed
-                | Step::LogCompacting
-                | Step::StateCompacting
-                | Step::LogOpening
-                | Step::StateOpening
+            Step::LogTableFlushed | Step::LogCompacting | Step::StateCompacting | Step::LogOpening | Step::StateOpening
         )
     }
 }

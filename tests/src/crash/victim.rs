@@ -227,8 +227,7 @@ fn drive(
     scene: &Arc<Scene>,
     writing: &AtomicU64,
 ) -> Result<(), DriveError> {
-    std::fs::create_dir_all(state_dir)
-        .map_err(|error| LogError::Io(format!("{}: {error}", state_dir.display())))?;
+    std::fs::create_dir_all(state_dir).map_err(|error| LogError::Io(format!("{}: {error}", state_dir.display())))?;
     let store = RocksStore::open(state_dir).map_err(FoldError::from)?;
     gun.reached(Step::StateCreated);
     let store = WatchedStore { store, gun: gun.clone(), scene: scene.clone() };
