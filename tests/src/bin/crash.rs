@@ -18,7 +18,9 @@ use serde_json::{Value, json};
 
 const SEED: u64 = 2026;
 const RESULTS: &str = "results";
-const AT_A_TIME: usize = 4;
+/// So many steps are tried side by side.
+const AT_A_TIME: usize = 6;
+
 const NAMES: [&str; 4] = ["kill", "power", "disk", "fsync"];
 
 /// Set in the copy of this program that runs in a name space of its own.

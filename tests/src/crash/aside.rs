@@ -46,7 +46,7 @@ impl Aside {
             Step::AppendUnderWay | Step::CommitUnderWay | Step::StoreUnderWay => Aside::at_calls,
             Step::CommitBetweenPieces => Aside::at_pieces,
             Step::LogBeingCreated | Step::StateBeingCreated => Aside::at_files,
-            step if step.leaves_a_torn_table() => Aside::at_tables,
+            step if step.is_of_a_table() => Aside::at_tables,
             _ => return,
         };
         std::thread::spawn(move || look(&mut self, step));
@@ -122,8 +122,8 @@ impl Aside {
                 let is_it = match step {
                     Step::LogOpening => self.scene.phase() == Phase::OpeningLog,
                     Step::StateOpening => self.scene.phase() == Phase::OpeningState,
-                    Step::LogTableFlushed => self.scene.phase() == Phase::Serving && !is_compacting(),
-                    _ => is_compacting(),
+                    Step::LogTableFlushed => self.scene.phase() == Phase::Serving && is_at_work("rocksdb:high"),
+                    _ => is_at_work("rocksdb:low"),
                 };
                 if is_it {
                     self.gun.reached(step);
@@ -140,13 +140,13 @@ fn names(directory: &Path, end: &str) -> BTreeSet<String> {
     entries.filter_map(|entry| entry.file_name().into_string().ok()).filter(|name| name.ends_with(end)).collect()
 }
 
-/// Whether a thread of RocksDB that compacts is at work. It compacts for both databases.
-fn is_compacting() -> bool {
+/// Whether a thread of RocksDB is at work: those that flush, or those that compact. They do it for both databases.
+fn is_at_work(name: &str) -> bool {
     let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     threads.map(|thread| thread.path()).any(|thread| {
         let stat = std::fs::read_to_string(thread.join("stat")).unwrap_or_default();
         // `number (name) state …`: it runs, or waits for the disk.
         let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
-        stat.contains("(rocksdb:low") && matches!(state, Some('R' | 'D'))
+        stat.contains(&format!("({name}")) && matches!(state, Some('R' | 'D'))
     })
 }

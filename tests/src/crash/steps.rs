@@ -169,17 +169,21 @@ impl Step {
             Step::Folding | Step::RecoveryFolding => 1_500,
             // The driver is seldom idle under load, and a write to the state seldom lasts long enough to be seen.
             Step::Idle => 6,
-            Step::StoreUnderWay => 3,
+            Step::StoreUnderWay => 1,
             _ => 15,
         }
     }
 
-    /// Whether it must leave a table behind that is not finished.
+    /// Whether it is in the writing of a table.
+    pub fn is_of_a_table(self) -> bool {
+        self.leaves_a_torn_table()
+            || matches!(self, Step::LogTableFlushed | Step::LogCompacting | Step::StateCompacting)
+    }
+
+    /// Whether it must leave a table behind that is not finished. RocksDB's own threads write tables in a moment; there it is
+    /// enough that they are at work.
     pub fn leaves_a_torn_table(self) -> bool {
-        matches!(
-            self,
-            Step::LogTableFlushed | Step::LogCompacting | Step::StateCompacting | Step::LogOpening | Step::StateOpening
-        )
+        matches!(self, Step::LogOpening | Step::StateOpening)
     }
 }
 
