@@ -98,8 +98,10 @@ impl Follower {
             if taken.as_ref() == Some(&before) {
                 return Ok(true);
             }
-            self.tables.catch_up()?;
+            // The manifest may name tables that the writer has compacted and removed by now.
+            let caught_up = self.tables.catch_up();
             if Footprint::of(&self.dir)?.is_some_and(|after| before.only_grew_into(&after)) {
+                caught_up?;
                 let states = (0..self.header.partitions).map(|partition| self.tables.partition_state(partition));
                 let states = states.collect::<Result<_, _>>()?;
                 *self.states.write().unwrap_or_else(PoisonError::into_inner) = states;
@@ -153,7 +155,15 @@ impl ReadLog for Follower {
 
     fn read(&self, topic: Topic, partition: u32, from_offset: u64, limit: ReadLimit) -> Result<Vec<Record>, LogError> {
         let bounds = self.with_state(partition, |state| state.check_readable(topic, partition, from_offset))?;
-        self.tables.read(topic, partition, from_offset..bounds.end, limit)
+        match self.tables.read(topic, partition, from_offset..bounds.end, limit) {
+            // What it took last may name tables that are gone; what there is now has the same records.
+            Err(LogError::Io(error)) => {
+                tracing::debug!(dir = %self.dir.display(), error, "reading failed; catching up");
+                self.catch_up()?;
+                self.tables.read(topic, partition, from_offset..bounds.end, limit)
+            }
+            read => read,
+        }
     }
 
     fn committed(&self, partition: u32) -> Result<Committed, LogError> {
