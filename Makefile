@@ -6,8 +6,9 @@ NAME ?= all
 GRAPHS ?= 50000
 SEEDS ?= 2000
 FIRST ?= 0
+ROUNDS ?= 20
 
-.PHONY: help needs build demo test lint oracle sim bench
+.PHONY: help needs build demo test lint oracle sim crash bench
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -24,6 +25,7 @@ demo: needs ## build, tell the story, check it
 	@cargo run $(CARGO_FLAGS) --quiet -p recant -- demo
 
 test: lint ## every test
+	@scripts/install-crash-needs
 	cargo build $(CARGO_FLAGS) --workspace --bins
 	cargo test $(CARGO_FLAGS) --workspace
 
@@ -38,6 +40,11 @@ oracle: needs ## the engine against the oracle, GRAPHS=50000 random graphs
 
 sim: needs ## everything that can go wrong, SEEDS=2000 runs from seed FIRST=0 on
 	cargo run $(CARGO_FLAGS) -p recant-tests --bin sim -- $(SEEDS) $(FIRST)
+
+crash: needs ## kill -9 at every step ROUNDS=20 times, losses of power, full disks, failing fsyncs; figures into results/
+	@scripts/install-crash-needs
+	cargo build $(CARGO_FLAGS) -p recant -p recant-tests --bins
+	cargo run $(CARGO_FLAGS) --quiet -p recant-tests --bin crash -- all $(ROUNDS)
 
 bench: needs ## one benchmark (NAME=heart), or all; figures into results/
 	cargo run $(CARGO_FLAGS) -p recant-tests --bin bench -- $(NAME)

@@ -162,6 +162,7 @@ fn of_log(error: &LogError) -> Problem {
         LogError::OutOfRange { .. } => {
             Problem::new(Exit::No, "history_gone", "That part of the log is gone, or not there yet", error.to_string())
         }
+        LogError::NoRoom(_) => could_not("disk_full", "There is no room on the disk", error),
         _ => could_not("log_failed", "The log failed", error),
     }
 }
@@ -172,6 +173,7 @@ fn of_store(error: &StoreError) -> Problem {
         StoreError::Held(_) => could_not("held", "Another process writes to the state", error),
         StoreError::Format(_) => could_not("format", "The state is not one that this version can read", error),
         StoreError::Damaged { .. } => could_not("damaged", "The state is damaged", error),
+        StoreError::NoRoom(_) => could_not("disk_full", "There is no room on the disk", error),
         _ => could_not("state_failed", "The state store failed", error),
     }
 }

@@ -164,6 +164,11 @@ pub enum LogError {
     /// The log takes no more for now: its queue is full or it is closing.
     #[error("the log is not accepting: {0}")]
     NotAccepting(String),
+    /// The disk is full.
+    #[error(
+        "there is no room for the log ({0}). What was acknowledged is kept. Make room, start again, and append once more what was not acknowledged: event ids make that safe"
+    )]
+    NoRoom(String),
     /// The disk or the network failed.
     #[error("the log failed: {0}")]
     Io(String),

@@ -121,7 +121,7 @@ fn fill_the_disk(dir: &Path) {
             Err(error) => break error,
         }
     };
-    assert!(matches!(failure, LogError::Io(_)), "{failure}");
+    assert!(matches!(failure, LogError::NoRoom(_)), "{failure}");
     assert_eq!(log.counters().sync_failures, 1);
     assert!(matches!(log.append(vec![event(0, "more")]), Err(LogError::NotAccepting(_))));
     assert!(matches!(log.acquire(0), Err(LogError::NotAccepting(_))));

@@ -109,6 +109,8 @@ pub struct Driver<L, S> {
     phase: Phase,
     limit: BatchLimit,
     measures: Measures,
+    /// Why the last commit that was aborted was.
+    last_abort: String,
 }
 
 impl<L: ProcessLog, S: WriteStore> Driver<L, S> {
@@ -117,7 +119,8 @@ impl<L: ProcessLog, S: WriteStore> Driver<L, S> {
         let (epoch, committed) = log.acquire(number)?;
         let partition = Partition::open(store, log.incarnation(), number)?.with_forms(limit.forms);
         let measures = Measures::of(number);
-        let mut driver = Driver { log, partition, number, epoch, phase: Phase::Ready, limit, measures };
+        let last_abort = String::new();
+        let mut driver = Driver { log, partition, number, epoch, phase: Phase::Ready, limit, measures, last_abort };
         driver.check_history(&committed)?;
         driver.recover(&committed)?;
         Ok(driver)
@@ -126,6 +129,11 @@ impl<L: ProcessLog, S: WriteStore> Driver<L, S> {
     /// The state, with the open batch.
     pub fn state(&mut self) -> &mut Partition<S> {
         &mut self.partition
+    }
+
+    /// Why the last commit that was aborted was; empty if none was.
+    pub fn last_abort(&self) -> &str {
+        &self.last_abort
     }
 
     /// Whether the last record that the state applied is the one in the log.
@@ -241,6 +249,7 @@ impl<L: ProcessLog, S: WriteStore> Driver<L, S> {
             }
             Commit::Aborted(detail) => {
                 tracing::warn!(partition = self.number, detail, "commit aborted");
+                self.last_abort = detail;
                 self.measures.aborted();
                 self.partition.abandon()?;
                 Ok(Step::Aborted)
@@ -276,7 +285,10 @@ impl<L: ProcessLog, S: WriteStore> Driver<L, S> {
             match self.step(observe)? {
                 Step::Idle => return Ok(()),
                 Step::Aborted if aborted_in_a_row == ABORTED_IN_A_ROW_MAX => {
-                    let detail = format!("{ABORTED_IN_A_ROW_MAX} commits in a row were aborted");
+                    let detail = format!(
+                        "{ABORTED_IN_A_ROW_MAX} commits in a row were aborted, the last because {}",
+                        self.last_abort
+                    );
                     return Err(LogError::Io(detail).into());
                 }
                 Step::Aborted => aborted_in_a_row += 1,

@@ -129,7 +129,6 @@ impl Standalone {
             first_records: (0..new.partitions).map(|partition| log_created(new, partition)).collect(),
             writer: WriterOptions::default(),
         };
-        std::fs::create_dir_all(data).map_err(|error| LogError::Io(format!("{}: {error}", data.display())))?;
         Self::drive(data, EmbeddedLog::create(&log_directory(data), options, clock)?)
     }
 

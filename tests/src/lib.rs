@@ -3,6 +3,7 @@
 
 pub mod agree;
 pub mod binary;
+pub mod crash;
 pub mod generate;
 pub mod oracle;
 pub mod sim;

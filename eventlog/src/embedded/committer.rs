@@ -2,6 +2,9 @@
 //! up to a bound, gives it offsets and times, writes it as one batch with one fsync, and then answers all of it. So a lone
 //! caller waits for one fsync, and many share one.
 //!
+//! Where flushes find no room, RocksDB may hold a write back until there is, and say nothing. A call that waits for its
+//! answer looks for that, and then stops the log as if the write had failed.
+//!
 //! When a write fails, everything in its batch is answered with an error, and the log takes nothing more until it is
 //! opened again. Whether that batch is in the log is only then known: the kernel may hold it although the fsync failed.
 //! Opening reads the write-ahead log and writes what it finds there into new tables, with an fsync of its own; so an
@@ -9,12 +12,13 @@
 //! from then on for good.
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, SendTimeoutError, Sender, bounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, SendTimeoutError, Sender, bounded};
 use recant_proto::position::Position;
 
 use super::record;
@@ -36,6 +40,9 @@ pub struct WriterOptions {
     /// How many bytes one call may hold, as they lie in the log. A cascade of a million changes must fit; RocksDB's own
     /// limit is 4 GiB.
     pub request_bytes_max: usize,
+    /// A batch is written, with an fsync each, in pieces of about so many bytes. RocksDB reads each back whole, and whoever
+    /// follows pays for that in memory; a cascade can have hundreds of MiB.
+    pub piece_bytes: usize,
     /// How much of each topic is gathered in memory before it is written as a table.
     pub write_buffer_bytes: usize,
 }
@@ -48,6 +55,7 @@ impl Default for WriterOptions {
             batch_records_max: 4096,
             batch_bytes_max: 8 << 20,
             request_bytes_max: 1 << 30,
+            piece_bytes: 4 << 20,
             write_buffer_bytes: super::settings::WRITE_BUFFER_BYTES,
         }
     }
@@ -84,7 +92,11 @@ pub(super) struct Committer {
     thread: Option<JoinHandle<()>>,
     options: WriterOptions,
     shared: Arc<Shared>,
+    tables: Arc<Tables>,
 }
+
+/// So often a call that waits for its answer looks whether the write is held back.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 struct Shared {
@@ -93,6 +105,8 @@ struct Shared {
     bytes: AtomicU64,
     queue_refusals: AtomicU64,
     sync_failures: AtomicU64,
+    /// How often RocksDB had failed in the background when a write last ended well.
+    background_failures: AtomicU64,
     /// Why nothing more is taken.
     stopped: OnceLock<String>,
 }
@@ -152,12 +166,19 @@ impl Committer {
     ) -> Result<Committer, LogError> {
         let (sender, requests) = bounded(options.queue_requests_max.max(1));
         let shared = Arc::new(Shared::default());
-        let thread = Thread { requests, tables, partitions, clock, options: options.clone(), shared: shared.clone() };
+        let thread = Thread {
+            requests,
+            tables: tables.clone(),
+            partitions,
+            clock,
+            options: options.clone(),
+            shared: shared.clone(),
+        };
         let thread = std::thread::Builder::new()
             .name("log-committer".to_owned())
             .spawn(move || thread.run())
             .map_err(|error| LogError::Io(format!("no thread for the log's writer: {error}")))?;
-        Ok(Committer { requests: Some(sender), thread: Some(thread), options, shared })
+        Ok(Committer { requests: Some(sender), thread: Some(thread), options, shared, tables })
     }
 
     /// The records' partitions must exist.
@@ -168,14 +189,14 @@ impl Committer {
         let events = encode_events(records, self.options.request_bytes_max)?;
         let (answer, answered) = bounded(1);
         self.send(Request::Append { events, answer })?;
-        answered.recv().unwrap_or_else(|_| Err(LogError::Io(ENDED.to_owned())))
+        self.wait(&answered)?
     }
 
     /// The partition must exist.
     pub(super) fn acquire(&self, partition: u32) -> Result<(Epoch, Committed), LogError> {
         let (answer, answered) = bounded(1);
         self.send(Request::Acquire { partition, answer })?;
-        answered.recv().unwrap_or_else(|_| Err(LogError::Io(ENDED.to_owned())))
+        self.wait(&answered)?
     }
 
     /// The partition must exist.
@@ -187,7 +208,7 @@ impl Committer {
         };
         let (answer, answered) = bounded(1);
         match self.send(Request::Commit { partition, epoch, outputs, encoded, committed, answer }) {
-            Ok(()) => answered.recv().unwrap_or_else(|_| Commit::Unknown(ENDED.to_owned())),
+            Ok(()) => self.wait(&answered).unwrap_or_else(|error| Commit::Unknown(error.to_string())),
             Err(error) => Commit::Aborted(error.to_string()),
         }
     }
@@ -202,6 +223,28 @@ impl Committer {
             queue_refusals: shared.queue_refusals.load(Ordering::Relaxed),
             sync_failures: shared.sync_failures.load(Ordering::Relaxed),
         }
+    }
+
+    /// Waits for the answer to a call, for as long as its write goes on.
+    fn wait<T>(&self, answered: &Receiver<T>) -> Result<T, LogError> {
+        loop {
+            match answered.recv_timeout(LOOK_EVERY) {
+                Ok(answer) => return Ok(answer),
+                Err(RecvTimeoutError::Disconnected) => return Err(LogError::Io(ENDED.to_owned())),
+                Err(RecvTimeoutError::Timeout) => self.check_not_held_back()?,
+            }
+        }
+    }
+
+    fn check_not_held_back(&self) -> Result<(), LogError> {
+        let failures = self.tables.background_failures();
+        if failures == self.shared.background_failures.load(Ordering::Relaxed) || !self.tables.is_held_back() {
+            return Ok(());
+        }
+        let detail = "tables cannot be written, and appends are held back until they can".to_owned();
+        self.shared.sync_failures.fetch_add(1, Ordering::Relaxed);
+        self.shared.stop(&LogError::NoRoom(detail.clone()));
+        Err(LogError::NoRoom(detail))
     }
 
     fn send(&self, request: Request) -> Result<(), LogError> {
@@ -222,6 +265,10 @@ impl Committer {
 impl Drop for Committer {
     fn drop(&mut self) {
         self.requests = None;
+        if self.shared.stopped.get().is_some() {
+            // A write that is held back would be for as long as there is no room.
+            self.tables.end_writes();
+        }
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
@@ -238,6 +285,12 @@ impl Shared {
             None => Ok(()),
             Some(reason) => Err(LogError::NotAccepting(reason.clone())),
         }
+    }
+
+    /// From now on nothing is taken. The first reason stays.
+    fn stop(&self, error: &LogError) {
+        tracing::error!(%error, "a batch could not be written; the log takes nothing more until it is opened again");
+        let _ = self.stopped.set(format!("an earlier write failed ({error}); mend the cause, then open the log again"));
     }
 }
 
@@ -286,7 +339,7 @@ impl Thread {
         while let Ok(request) = self.requests.recv() {
             let mut group = Group {
                 now_ms: self.clock.now_ms(),
-                batch: Batch::default(),
+                batch: Batch::new(self.options.piece_bytes),
                 records: 0,
                 bytes: 0,
                 changed: BTreeSet::new(),
@@ -384,6 +437,7 @@ impl Thread {
         });
         match written {
             Ok(()) => {
+                self.shared.background_failures.store(self.tables.background_failures(), Ordering::Relaxed);
                 self.shared.batches.fetch_add(1, Ordering::Relaxed);
                 self.shared.records.fetch_add(records as u64, Ordering::Relaxed);
                 self.shared.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
@@ -391,10 +445,7 @@ impl Thread {
             }
             Err(error) => {
                 self.shared.sync_failures.fetch_add(1, Ordering::Relaxed);
-                tracing::error!(%error, records, "a batch could not be written; the log takes nothing more until it is opened again");
-                let reason = format!("an earlier write failed ({error}); mend the cause, then open the log again");
-                // Only this thread stops the log, and only once: afterwards it writes nothing.
-                let _ = self.shared.stopped.set(reason);
+                self.shared.stop(&error);
                 answers.into_iter().for_each(|answer| answer.failed(&error));
             }
         }
@@ -411,11 +462,17 @@ impl Answer {
     }
 
     fn failed(self, error: &LogError) {
-        let reason = format!("{error}; whether it was written is known once the log is opened again");
+        let known_later =
+            |detail: &dyn Display| format!("{detail}; whether it was written is known once the log is opened again");
+        let again = || match error {
+            LogError::NoRoom(detail) => LogError::NoRoom(detail.clone()),
+            LogError::Io(detail) => LogError::Io(known_later(detail)),
+            other => LogError::Io(known_later(other)),
+        };
         match self {
-            Answer::Append(answer, _) => tell(&answer, Err(LogError::Io(reason))),
-            Answer::Acquire(answer, _) => tell(&answer, Err(LogError::Io(reason))),
-            Answer::Commit(answer) => tell(&answer, Commit::Unknown(reason)),
+            Answer::Append(answer, _) => tell(&answer, Err(again())),
+            Answer::Acquire(answer, _) => tell(&answer, Err(again())),
+            Answer::Commit(answer) => tell(&answer, Commit::Unknown(again().to_string())),
         }
     }
 }

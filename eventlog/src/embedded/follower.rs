@@ -26,7 +26,7 @@ use crate::{Bounds, Committed, LogError, ReadLimit, ReadLog, Record, Topic};
 const CATCH_UP_ATTEMPTS: u32 = 20;
 
 /// How often an opening is repeated, and after which pause: the writer may be replacing its manifest.
-const OPEN_ATTEMPTS: u32 = 10;
+const OPEN_ATTEMPTS: u32 = 50;
 const OPEN_RETRY_AFTER: Duration = Duration::from_millis(20);
 
 /// A log that another process writes, or none at present.
@@ -47,9 +47,10 @@ impl Follower {
     pub fn open(dir: &Path) -> Result<Follower, LogError> {
         let mut attempt = 1;
         loop {
+            let before = Footprint::of(dir)?;
             match Self::try_open(dir) {
-                Err(LogError::Io(error)) if attempt < OPEN_ATTEMPTS => {
-                    tracing::debug!(dir = %dir.display(), error, attempt, "opening to follow failed; trying again");
+                Err(error) if attempt < OPEN_ATTEMPTS && may_pass(dir, &error, before.as_ref())? => {
+                    tracing::debug!(dir = %dir.display(), %error, attempt, "opening to follow failed; trying again");
                     attempt += 1;
                     std::thread::sleep(OPEN_RETRY_AFTER);
                 }
@@ -108,8 +109,10 @@ impl Follower {
             if taken.as_ref() == Some(&before) {
                 return Ok(true);
             }
-            self.tables.catch_up()?;
+            // The manifest may name tables that the writer has compacted and removed by now.
+            let caught_up = self.tables.catch_up();
             if Footprint::of(&self.dir)?.is_some_and(|after| before.only_grew_into(&after)) {
+                caught_up?;
                 let states = (0..self.header.partitions).map(|partition| self.tables.partition_state(partition));
                 let states = states.collect::<Result<_, _>>()?;
                 *self.states.write().unwrap_or_else(PoisonError::into_inner) = states;
@@ -129,6 +132,17 @@ impl Follower {
         let states = self.states.read().unwrap_or_else(PoisonError::into_inner);
         look(states.get(partition as usize).ok_or(LogError::NoPartition(partition))?)
     }
+}
+
+/// Whether an opening failed only because the writer changed its files meanwhile. When a writer opens its log it turns
+/// write-ahead logs into tables: who has read the manifest before, and looks for those logs after, finds an empty log.
+fn may_pass(dir: &Path, error: &LogError, before: Option<&Footprint>) -> Result<bool, LogError> {
+    let has_changed = match (before, Footprint::of(dir)?) {
+        (Some(before), Some(after)) => !before.only_grew_into(&after),
+        (None, None) => dir.join("CURRENT").exists(),
+        _ => true,
+    };
+    Ok(has_changed || matches!(error, LogError::Io(_)))
 }
 
 impl std::fmt::Debug for Follower {
@@ -152,7 +166,15 @@ impl ReadLog for Follower {
 
     fn read(&self, topic: Topic, partition: u32, from_offset: u64, limit: ReadLimit) -> Result<Vec<Record>, LogError> {
         let bounds = self.with_state(partition, |state| state.check_readable(topic, partition, from_offset))?;
-        self.tables.read(topic, partition, from_offset..bounds.end, limit)
+        match self.tables.read(topic, partition, from_offset..bounds.end, limit) {
+            // What it took last may name tables that are gone; what there is now has the same records.
+            Err(LogError::Io(error)) => {
+                tracing::debug!(dir = %self.dir.display(), error, "reading failed; catching up");
+                self.catch_up()?;
+                self.tables.read(topic, partition, from_offset..bounds.end, limit)
+            }
+            read => read,
+        }
     }
 
     fn committed(&self, partition: u32) -> Result<Committed, LogError> {

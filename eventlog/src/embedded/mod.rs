@@ -6,6 +6,7 @@
 //! - Offsets have no gaps, and append times never fall within a topic's partition, whatever the clock does.
 //! - Outputs, position and metadata of a commit are in one batch, and only the last to acquire a partition can commit.
 //! - One process writes; a second is refused and told who has the log (`holder.rs`). Others read with a [`Follower`].
+//! - A full disk or a failed fsync stops it: it says so, takes nothing more, and goes on when it is opened again.
 //! - It opens after kill -9 at any moment, also in the midst of its creation, which then counts as not begun. Where its
 //!   files are damaged other than by a torn end it refuses to open, or to read the record, rather than lose some.
 //!
@@ -13,6 +14,7 @@
 //! `writer`; everything else in the directory is RocksDB's, set as `settings.rs` says.
 
 mod committer;
+mod durable;
 mod follower;
 mod footprint;
 mod holder;
@@ -93,7 +95,7 @@ impl EmbeddedLog {
         let tables = Tables::create(dir, writer.write_buffer_bytes)?;
         let header = Header { incarnation, partitions };
         let mut states = vec![PartitionState::default(); partitions as usize];
-        let mut batch = Batch::default();
+        let mut batch = Batch::new(writer.piece_bytes);
         place_events(&tables, &mut batch, &mut states, events, clock.now_ms())?;
         for (partition, state) in (0..partitions).zip(&states) {
             tables.put_state(&mut batch, partition, state)?;
@@ -132,7 +134,7 @@ impl EmbeddedLog {
         writer: WriterOptions,
         clock: Arc<dyn Clock>,
     ) -> Result<EmbeddedLog, LogError> {
-        let holder = Holder::write(dir).map_err(|error| LogError::Io(format!("{}: {error}", dir.display())))?;
+        let holder = Holder::write(dir).map_err(|error| failed(format!("{}: {error}", dir.display())))?;
         let tables = Arc::new(tables);
         let committer = Committer::start(tables.clone(), states, clock, writer)?;
         Ok(EmbeddedLog { dir: dir.to_owned(), header, committer, _holder: holder, tables })
@@ -161,6 +163,16 @@ impl EmbeddedLog {
     /// What the writer has done since it was opened.
     pub fn counters(&self) -> Counters {
         self.committer.counters()
+    }
+}
+
+/// What an error of the system or of RocksDB means; both say in their texts alone that the disk, a quota or a file is full.
+fn failed(text: String) -> LogError {
+    let is_full = |words: &&str| text.contains(*words);
+    if ["No space left on device", "Disk quota exceeded", "File too large"].iter().any(is_full) {
+        LogError::NoRoom(text)
+    } else {
+        LogError::Io(text)
     }
 }
 

@@ -11,6 +11,9 @@
 //! piece the state of their partitions: what lies below an end is there, without gaps. What lies at an end or above it is of
 //! a batch that was interrupted; it is not seen, and is written over. A database without `format` is one whose creation was
 //! interrupted.
+//!
+//! Each piece is on disk before the next is written. Pieces may come to lie in several write-ahead logs, which a system
+//! writes back in any order: after a loss of power the last piece could be there without one before it.
 
 use std::fs::File;
 use std::ops::Range;
@@ -19,11 +22,10 @@ use std::path::Path;
 
 use recant_proto::position::{Incarnation, Position};
 use rocksdb::checkpoint::Checkpoint;
-use rocksdb::{
-    ColumnFamily, DB, Direction, ErrorKind, IteratorMode, Options, ReadOptions, WriteBatch, WriteOptions, properties,
-};
+use rocksdb::properties::{self, PropName};
+use rocksdb::{ColumnFamily, DB, Direction, ErrorKind, IteratorMode, Options, ReadOptions, WriteBatch, WriteOptions};
 
-use super::{TableUse, holder, record, settings};
+use super::{TableUse, durable, failed, holder, record, settings};
 use crate::partition::{Extent, PartitionState};
 use crate::{Bounds, Committed, LogError, ReadLimit, Record, Topic};
 
@@ -53,23 +55,26 @@ pub(super) struct Tables {
     _lock: Option<File>,
 }
 
-/// A batch is written in pieces of about so many bytes. RocksDB reads each back whole, and whoever follows pays for that in
-/// memory; a cascade can have hundreds of MiB.
-const PIECE_BYTES: usize = 4 << 20;
-
 /// What becomes durable, and is seen, together.
-#[derive(Default)]
 pub(super) struct Batch {
+    /// A piece takes no further record once it holds so many bytes.
+    piece_bytes: usize,
     /// Pieces that are full, of records alone.
     full: Vec<WriteBatch>,
     last: WriteBatch,
+}
+
+impl Batch {
+    pub(super) fn new(piece_bytes: usize) -> Batch {
+        Batch { piece_bytes, full: Vec::new(), last: WriteBatch::default() }
+    }
 }
 
 impl Tables {
     /// Opens the database to write, making what is missing of it; a log that is already there is an error.
     pub(super) fn create(dir: &Path, write_buffer_bytes: usize) -> Result<Tables, LogError> {
         let already = || LogError::Format(format!("{} already holds a log; use another directory", dir.display()));
-        std::fs::create_dir_all(dir).map_err(|error| LogError::Io(format!("{}: {error}", dir.display())))?;
+        durable::create_directory(dir).map_err(|error| failed(format!("{}: {error}", dir.display())))?;
         if let Err(error @ LogError::Format(_)) = check_families(dir) {
             return Err(error);
         }
@@ -229,7 +234,7 @@ impl Tables {
         at: Position,
         record: &[u8],
     ) -> Result<(), LogError> {
-        if batch.last.size_in_bytes() >= PIECE_BYTES {
+        if batch.last.size_in_bytes() >= batch.piece_bytes {
             batch.full.push(std::mem::take(&mut batch.last));
         }
         batch.last.put_cf(self.family(name(topic))?, record_key(at.partition, at.offset), record);
@@ -238,13 +243,32 @@ impl Tables {
 
     /// Writes a batch, and returns when it is on disk. Readers of this process see it only then.
     pub(super) fn write(&self, batch: Batch) -> Result<(), LogError> {
-        for piece in batch.full {
-            self.db.write(piece).map_err(io)?;
-        }
-        // Syncs all that was written before it, too.
         let mut options = WriteOptions::default();
         options.set_sync(true);
-        self.db.write_opt(batch.last, &options).map_err(io)
+        for piece in batch.full.into_iter().chain([batch.last]) {
+            self.db.write_opt(piece, &options).map_err(io)?;
+        }
+        Ok(())
+    }
+
+    /// How often RocksDB has failed in the background since the database was opened.
+    pub(super) fn background_failures(&self) -> u64 {
+        self.property(properties::BACKGROUND_ERRORS)
+    }
+
+    /// Whether writes are held back altogether, until tables are written.
+    pub(super) fn is_held_back(&self) -> bool {
+        self.property(properties::IS_WRITE_STOPPED) > 0
+    }
+
+    /// Lets writes that are held back fail. Nothing can be written from now on.
+    pub(super) fn end_writes(&self) {
+        self.db.cancel_all_background_work(false);
+    }
+
+    /// Of the whole database, which any of its families answers for. One that is not known counts as 0.
+    fn property(&self, name: &PropName) -> u64 {
+        self.db.property_int_value(name).ok().flatten().unwrap_or(0)
     }
 
     /// Whether every file that belongs to the database is there, with its length.
@@ -360,12 +384,12 @@ fn unreadable(what: &str) -> LogError {
 }
 
 fn io(error: rocksdb::Error) -> LogError {
-    LogError::Io(error.into_string())
+    failed(error.into_string())
 }
 
 /// Of a database that does not open, where RocksDB does not always say which.
 fn io_in(dir: &Path, error: rocksdb::Error) -> LogError {
-    LogError::Io(format!("{}: {}", dir.display(), error.into_string()))
+    failed(format!("{}: {}", dir.display(), error.into_string()))
 }
 
 /// RocksDB has no kind of error of its own for a lock that another holds; these are its two texts, for another process and
@@ -466,7 +490,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         {
             let mut tables = Tables::create(dir.path(), 1 << 20).unwrap();
-            let mut batch = Batch::default();
+            let mut batch = Batch::new(1 << 20);
             batch.last.put_cf(tables.family(META).unwrap(), FORMAT_KEY, 2_u32.to_be_bytes());
             tables.write(batch).unwrap();
             drop(tables);

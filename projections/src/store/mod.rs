@@ -33,6 +33,11 @@ pub enum StoreError {
         /// What is wrong.
         detail: String,
     },
+    /// The disk is full.
+    #[error(
+        "there is no room for the state ({0}). The log has everything: make room and start again, and the state is brought up to date from it"
+    )]
+    NoRoom(String),
     /// The disk failed.
     #[error("the state store failed: {0}")]
     Io(String),

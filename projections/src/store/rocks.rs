@@ -8,7 +8,7 @@ use std::{ops::ControlFlow, path::Path};
 
 use rocksdb::{
     BlockBasedOptions, ColumnFamily, ColumnFamilyDescriptor, DB, DBCompressionType, Direction, IteratorMode, LogLevel,
-    Options, ReadOptions, WriteBatch,
+    Options, ReadOptions, WriteBatch, properties::BACKGROUND_ERRORS,
 };
 use tempfile::TempDir;
 
@@ -55,6 +55,19 @@ impl RocksStore {
     /// Sees what the writer has written since; for a store that was opened with [`RocksStore::follow`].
     pub fn refresh(&self) -> Result<(), StoreError> {
         self.database.try_catch_up_with_primary().map_err(|error| StoreError::Io(error.into_string()))
+    }
+
+    /// Where tables cannot be written, RocksDB holds writes back in the end, until they can, and says nothing. It has failed in
+    /// the background long before that.
+    fn check_background(&self) -> Result<(), StoreError> {
+        let failures = self.database.property_int_value(BACKGROUND_ERRORS).map_err(io)?.unwrap_or(0);
+        if failures == 0 {
+            return Ok(());
+        }
+        let directory = self.database.path().display();
+        Err(StoreError::NoRoom(format!(
+            "tables could not be written; {directory}/LOG says why, if it is something else"
+        )))
     }
 
     fn family(&self, table: Table) -> Result<&ColumnFamily, StoreError> {
@@ -114,7 +127,7 @@ fn open_error(directory: &Path, error: &rocksdb::Error) -> StoreError {
             directory.display()
         ))
     } else {
-        StoreError::Io(format!("{}: {text}", directory.display()))
+        failed(format!("{}: {text}", directory.display()))
     }
 }
 
@@ -127,7 +140,17 @@ fn after_all(prefix: &[u8]) -> Option<Vec<u8>> {
 }
 
 fn io(error: rocksdb::Error) -> StoreError {
-    StoreError::Io(error.into_string())
+    failed(error.into_string())
+}
+
+/// What an error of RocksDB means, which says in its text alone that the disk, a quota or a file is full.
+fn failed(text: String) -> StoreError {
+    let is_full = |words: &&str| text.contains(*words);
+    if ["No space left on device", "Disk quota exceeded", "File too large"].iter().any(is_full) {
+        StoreError::NoRoom(text)
+    } else {
+        StoreError::Io(text)
+    }
 }
 
 impl Store for RocksStore {
@@ -167,6 +190,7 @@ impl Store for RocksStore {
 
 impl WriteStore for RocksStore {
     fn write(&mut self, batch: &Batch) -> Result<(), StoreError> {
+        self.check_background()?;
         let mut writes = WriteBatch::default();
         for (table, key, value) in batch.rows() {
             let family = self.family(table)?;
