@@ -3,5 +3,6 @@
 
 pub mod agree;
 pub mod binary;
+pub mod damage;
 pub mod generate;
 pub mod oracle;

@@ -47,8 +47,8 @@ impl Follower {
         let mut attempt = 1;
         loop {
             match Self::try_open(dir) {
-                Err(LogError::Io(error)) if attempt < OPEN_ATTEMPTS => {
-                    tracing::debug!(dir = %dir.display(), error, attempt, "opening to follow failed; trying again");
+                Err(error @ (LogError::Io(_) | LogError::DamagedFiles { .. })) if attempt < OPEN_ATTEMPTS => {
+                    tracing::debug!(dir = %dir.display(), %error, attempt, "opening to follow failed; trying again");
                     attempt += 1;
                     std::thread::sleep(OPEN_RETRY_AFTER);
                 }

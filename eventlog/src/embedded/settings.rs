@@ -9,14 +9,20 @@ const MIB: usize = 1 << 20;
 /// What each column family gathers in memory before it writes a table, and so about what an opening has to read again.
 pub(super) const WRITE_BUFFER_BYTES: usize = 32 * MIB;
 
+/// What the end of the newest write-ahead log can be, as its seal tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tail {
+    /// A write that was not acknowledged may be there in part.
+    MayBeTorn,
+    /// All of it was acknowledged.
+    IsWhole,
+}
+
 /// The whole database, as its writer opens it.
-pub(super) fn writer(create: bool) -> Options {
-    let mut options = shared();
+pub(super) fn writer(create: bool, tail: Tail) -> Options {
+    let mut options = shared(tail);
     options.create_if_missing(create);
     options.create_missing_column_families(create);
-    // A torn record at the end of the write-ahead log is what kill -9 leaves behind; damage anywhere else is an error. The
-    // default takes the log as ended where it is damaged, and would lose acknowledged records without a word.
-    options.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);
     // All families are flushed together: the few rejections would otherwise hold back old write-ahead logs for ever.
     options.set_atomic_flush(true);
     // Tables are written out as they grow rather than in one stall at their end, which appends would feel.
@@ -28,7 +34,8 @@ pub(super) fn writer(create: bool) -> Options {
 
 /// The whole database, as a follower opens it.
 pub(super) fn follower() -> Options {
-    let mut options = shared();
+    // It may read while the writer is in the midst of a write.
+    let mut options = shared(Tail::MayBeTorn);
     // A secondary instance must hold its tables open, since the writer deletes them when it has compacted them.
     options.set_max_open_files(-1);
     // Its diary is never read, and must be one file that is opened once (`follower.rs`).
@@ -63,8 +70,17 @@ fn records(cache: &Cache, write_buffer_bytes: usize) -> Options {
     options
 }
 
-fn shared() -> Options {
+fn shared(tail: Tail) -> Options {
     let mut options = Options::default();
+    // A torn record at the end of the write-ahead log is what kill -9 leaves behind; damage anywhere else is an error. The
+    // default takes the log as ended where it is damaged, and would lose acknowledged records without a word. A flipped
+    // length in the last block looks like a torn end: where nothing can be torn, that is an error too.
+    options.set_wal_recovery_mode(match tail {
+        Tail::MayBeTorn => DBRecoveryMode::TolerateCorruptedTailRecords,
+        Tail::IsWhole => DBRecoveryMode::AbsoluteConsistency,
+    });
+    // Write-ahead logs that are no longer the newest must be there, and as long as they were.
+    options.set_track_and_verify_wals_in_manifest(true);
     // RocksDB's own diary, bounded.
     options.set_log_level(LogLevel::Info);
     options.set_max_log_file_size(8 * MIB);

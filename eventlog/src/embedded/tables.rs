@@ -15,10 +15,13 @@
 use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use recant_proto::position::{Incarnation, Position};
 use rocksdb::{ColumnFamily, DB, Direction, ErrorKind, IteratorMode, Options, ReadOptions, WriteBatch, WriteOptions};
 
+use super::seal::{self, Files, Sealed, Sealer};
+use super::settings::Tail;
 use super::{holder, record, settings};
 use crate::partition::{Extent, PartitionState};
 use crate::{Bounds, Committed, LogError, ReadLimit, Record, Topic};
@@ -42,6 +45,8 @@ pub(super) struct Header {
 /// The open database.
 pub(super) struct Tables {
     db: DB,
+    /// Of the writer; nothing more is sealed after a write that failed.
+    sealer: Mutex<Option<Sealer>>,
     /// Of the writer; let go after the database is closed.
     _lock: Option<File>,
 }
@@ -67,32 +72,43 @@ impl Tables {
             return Err(error);
         }
         let lock = holder::lock(dir)?;
+        let (sealed, tail) = check_files(dir)?;
         check_families(dir)?;
-        let tables = Self::open_to_write(dir, lock, true, write_buffer_bytes)?;
-        if tables.check_format(dir)? { Err(already()) } else { Ok(tables) }
+        let tables = Self::open_to_write(dir, lock, true, tail, write_buffer_bytes)?;
+        if tables.check_format(dir)? {
+            return Err(already());
+        }
+        tables.check_reaches(dir, sealed)?;
+        Ok(tables)
     }
 
     /// Opens the database of an existing log to write.
     pub(super) fn open(dir: &Path, write_buffer_bytes: usize) -> Result<Tables, LogError> {
         if !has_database(dir)? {
+            check_files(dir)?;
             return Err(absent(dir));
         }
         let lock = holder::lock(dir)?;
+        let (sealed, tail) = check_files(dir)?;
         check_complete(dir)?;
-        let tables = Self::open_to_write(dir, lock, false, write_buffer_bytes)?;
+        let tables = Self::open_to_write(dir, lock, false, tail, write_buffer_bytes)?;
         tables.check_created(dir)?;
+        tables.check_reaches(dir, sealed)?;
         Ok(tables)
     }
 
     /// Opens the database that another process writes, to read. `own_dir` is for what RocksDB writes as it does so.
     pub(super) fn follow(dir: &Path, own_dir: &Path) -> Result<Tables, LogError> {
+        let (sealed, _) = check_files(dir)?;
         check_complete(dir)?;
         // A follower's write buffers hold what the writer's hold, whatever their own size is.
         let families = settings::families(settings::WRITE_BUFFER_BYTES);
         let db = DB::open_cf_descriptors_as_secondary(&settings::follower(), dir, own_dir, families)
             .map_err(|error| io_in(dir, error))?;
-        let tables = Tables { db, _lock: None };
+        let tables = Tables { db, sealer: Mutex::new(None), _lock: None };
         tables.check_created(dir)?;
+        // Opening has caught up with what was there when the seal was read, and more.
+        tables.check_reaches(dir, sealed)?;
         Ok(tables)
     }
 
@@ -101,15 +117,22 @@ impl Tables {
         match std::fs::read(dir.join("IDENTITY")) {
             Ok(identity) => Ok(identity),
             Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
-                Err(absent(dir))
+                // Who writes next makes it anew from the manifest.
+                if has_database(dir)? { Ok(Vec::new()) } else { Err(absent(dir)) }
             }
             Err(error) => Err(LogError::Io(format!("{}: {error}", dir.display()))),
         }
     }
 
-    fn open_to_write(dir: &Path, lock: File, create: bool, write_buffer_bytes: usize) -> Result<Tables, LogError> {
-        match DB::open_cf_descriptors(&settings::writer(create), dir, settings::families(write_buffer_bytes)) {
-            Ok(db) => Ok(Tables { db, _lock: Some(lock) }),
+    fn open_to_write(
+        dir: &Path,
+        lock: File,
+        create: bool,
+        tail: Tail,
+        write_buffer_bytes: usize,
+    ) -> Result<Tables, LogError> {
+        match DB::open_cf_descriptors(&settings::writer(create, tail), dir, settings::families(write_buffer_bytes)) {
+            Ok(db) => Ok(Tables { db, sealer: Mutex::new(Some(Sealer::of_synced(dir))), _lock: Some(lock) }),
             Err(error) if is_lock(&error) => Err(holder::held(dir)),
             Err(error) => Err(io_in(dir, error)),
         }
@@ -119,9 +142,23 @@ impl Tables {
         if self.check_format(dir)? { Ok(()) } else { Err(absent(dir)) }
     }
 
+    /// Refuses a database that does not hold all that was acknowledged.
+    fn check_reaches(&self, dir: &Path, sealed: Option<Sealed>) -> Result<(), LogError> {
+        let reached = self.db.latest_sequence_number();
+        match sealed {
+            Some(sealed) if reached < sealed.sequence => {
+                let lost = sealed.sequence - reached;
+                Err(damaged(dir, format!("its last {lost} writes were acknowledged and cannot be read")))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Whether there is a log, which must be one that we understand.
     fn check_format(&self, dir: &Path) -> Result<bool, LogError> {
         match self.meta(FORMAT_KEY)? {
+            // The first batch, which is sealed, makes the log.
+            None if seal::exists(dir) => Err(damaged(dir, "its format and name are missing".to_owned())),
             None => Ok(false),
             Some(value) => check_version(dir, &value).map(|()| true),
         }
@@ -159,8 +196,8 @@ impl Tables {
             let damaged = |detail| LogError::Damaged { position, detail };
             let (key, value) = match found.next() {
                 None => return Err(damaged("it is missing".to_owned())),
-                Some(Err(error)) if error.kind() == ErrorKind::Corruption => return Err(damaged(error.into_string())),
-                Some(found) => found.map_err(io)?,
+                Some(Err(error)) if is_damage(&error) => return Err(damaged(error.into_string())),
+                Some(found) => found.map_err(|error| self.failed(error))?,
             };
             if *key != record_key(partition, offset) {
                 return Err(damaged("it is missing".to_owned()));
@@ -182,7 +219,8 @@ impl Tables {
         while low < high {
             let middle = low + (high - low) / 2;
             let damaged = |detail| LogError::Damaged { position: Position { partition, offset: middle }, detail };
-            let value = self.db.get_pinned_cf(family, record_key(partition, middle)).map_err(io)?;
+            let value = self.db.get_pinned_cf(family, record_key(partition, middle));
+            let value = value.map_err(|error| self.failed(error))?;
             let value = value.ok_or_else(|| damaged("it is missing".to_owned()))?;
             if record::decode_append_time(&value).map_err(damaged)? < log_time_ms {
                 low = middle + 1;
@@ -195,7 +233,7 @@ impl Tables {
 
     /// For a follower: sees what the writer has written since; `follower.rs` has what to mind.
     pub(super) fn catch_up(&self) -> Result<(), LogError> {
-        self.db.try_catch_up_with_primary().map_err(io)
+        self.db.try_catch_up_with_primary().map_err(|error| self.failed(error))
     }
 
     pub(super) fn put_header(&self, batch: &mut Batch, header: Header) -> Result<(), LogError> {
@@ -228,17 +266,32 @@ impl Tables {
 
     /// Writes a batch, and returns when it is on disk. Readers of this process see it only then.
     pub(super) fn write(&self, batch: Batch) -> Result<(), LogError> {
+        let written = self.write_pieces(batch);
+        let mut sealer = self.sealer.lock().unwrap_or_else(PoisonError::into_inner);
+        match &written {
+            Ok(()) => sealer.iter_mut().for_each(|sealer| sealer.seal(self.db.latest_sequence_number())),
+            // What is in the files now is not acknowledged.
+            Err(_) => *sealer = None,
+        }
+        written
+    }
+
+    fn write_pieces(&self, batch: Batch) -> Result<(), LogError> {
         for piece in batch.full {
-            self.db.write(piece).map_err(io)?;
+            self.db.write(piece).map_err(|error| self.failed(error))?;
         }
         // Syncs all that was written before it, too.
         let mut options = WriteOptions::default();
         options.set_sync(true);
-        self.db.write_opt(batch.last, &options).map_err(io)
+        self.db.write_opt(batch.last, &options).map_err(|error| self.failed(error))
     }
 
     fn meta(&self, key: &[u8]) -> Result<Option<Vec<u8>>, LogError> {
-        self.db.get_cf(self.family(META)?, key).map_err(io)
+        self.db.get_cf(self.family(META)?, key).map_err(|error| self.failed(error))
+    }
+
+    fn failed(&self, error: rocksdb::Error) -> LogError {
+        io_in(self.db.path(), error)
     }
 
     fn family(&self, name: &str) -> Result<&ColumnFamily, LogError> {
@@ -250,6 +303,9 @@ impl Drop for Tables {
     fn drop(&mut self) {
         // RocksDB's own threads may otherwise outlive what they use.
         self.db.cancel_all_background_work(true);
+        // They may have changed the manifest since the last write.
+        let sealer = self.sealer.get_mut().unwrap_or_else(PoisonError::into_inner);
+        sealer.iter_mut().for_each(|sealer| sealer.seal(self.db.latest_sequence_number()));
     }
 }
 
@@ -280,8 +336,10 @@ fn check_families(dir: &Path) -> Result<Vec<String>, LogError> {
     }
     // A newer format may have families that we do not know; it still says its version where every version does.
     if names.iter().any(|name| name == META) {
-        let newer = DB::open_cf_for_read_only(&Options::default(), dir, [META], false).map_err(io)?;
-        let value = newer.cf_handle(META).map(|meta| newer.get_cf(meta, FORMAT_KEY)).transpose().map_err(io)?.flatten();
+        let failed = |error| io_in(dir, error);
+        let newer = DB::open_cf_for_read_only(&Options::default(), dir, [META], false).map_err(failed)?;
+        let value = newer.cf_handle(META).map(|meta| newer.get_cf(meta, FORMAT_KEY));
+        let value = value.transpose().map_err(failed)?.flatten();
         if let Some(value) = value {
             check_version(dir, &value)?;
         }
@@ -312,13 +370,35 @@ fn unreadable(what: &str) -> LogError {
     LogError::Format(format!("the log's own {what} cannot be read"))
 }
 
-fn io(error: rocksdb::Error) -> LogError {
-    LogError::Io(error.into_string())
+/// An error of RocksDB, which does not always say of which database.
+fn io_in(dir: &Path, error: rocksdb::Error) -> LogError {
+    if is_damage(&error) {
+        return damaged(dir, error.into_string());
+    }
+    LogError::Io(format!("{}: {}", dir.display(), error.into_string()))
 }
 
-/// Of a database that does not open, where RocksDB does not always say which.
-fn io_in(dir: &Path, error: rocksdb::Error) -> LogError {
-    LogError::Io(format!("{}: {}", dir.display(), error.into_string()))
+/// Whether a file is not what it was, rather than that the disk failed. RocksDB has no kind of its own for one that is gone.
+fn is_damage(error: &rocksdb::Error) -> bool {
+    match error.kind() {
+        ErrorKind::Corruption => true,
+        ErrorKind::IOError => error.as_ref().contains("No such file or directory"),
+        _ => false,
+    }
+}
+
+fn damaged(dir: &Path, detail: String) -> LogError {
+    LogError::DamagedFiles { path: dir.display().to_string(), detail }
+}
+
+/// Holds the files against their seal: what was sealed, and how much may be torn.
+fn check_files(dir: &Path) -> Result<(Option<Sealed>, Tail), LogError> {
+    match seal::check(dir).map_err(|error| LogError::Io(format!("{}: {error}", dir.display())))? {
+        Files::None => Ok((None, Tail::MayBeTorn)),
+        Files::Sound { sealed, ends_as_sealed: true } => Ok((sealed, Tail::IsWhole)),
+        Files::Sound { sealed, ends_as_sealed: false } => Ok((sealed, Tail::MayBeTorn)),
+        Files::Damaged(detail) => Err(damaged(dir, detail)),
+    }
 }
 
 /// RocksDB has no kind of error of its own for a lock that another holds; these are its two texts, for another process and
@@ -426,7 +506,7 @@ mod tests {
             let refused = Tables::open(dir.path(), 1 << 20).map(|_| ()).unwrap_err().to_string();
             assert!(refused.contains("format 2") && refused.contains("format 1"), "{refused}");
             let lock = holder::lock(dir.path()).unwrap();
-            tables = Tables::open_to_write(dir.path(), lock, false, 1 << 20).unwrap();
+            tables = Tables::open_to_write(dir.path(), lock, false, Tail::MayBeTorn, 1 << 20).unwrap();
             tables.db.create_cf("tiers", &Options::default()).unwrap();
         }
         let own_dir = tempfile::tempdir().unwrap();

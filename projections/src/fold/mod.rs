@@ -138,7 +138,7 @@ pub enum FoldError {
     },
     /// The state belongs to another log.
     #[error(
-        "the state is of the log {state}, and this is the log {log}; move the state directory away, and it is rebuilt"
+        "the state is of the log {state}, and this is the log {log}; if this is the right log, make the state anew with `recant rebuild`"
     )]
     OtherLog {
         /// What the state says.
@@ -499,7 +499,7 @@ fn untouched_row(incarnation: Incarnation, partition_number: u32) -> partition::
 pub fn check_versions(row: &partition::Row) -> Result<(), StoreError> {
     if row.format_version != partition::FORMAT_VERSION || row.logic_version != partition::LOGIC_VERSION {
         return Err(StoreError::Format(format!(
-            "the state has format {} and logic {}; this program has {} and {}. Use the recant that wrote it, or move the state directory away, and it is rebuilt from the log",
+            "the state has format {} and logic {}; this program has {} and {}. Use the recant that wrote it, or make the state anew from the log with `recant rebuild`",
             row.format_version,
             row.logic_version,
             partition::FORMAT_VERSION,

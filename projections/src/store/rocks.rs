@@ -54,7 +54,26 @@ impl RocksStore {
 
     /// Sees what the writer has written since; for a store that was opened with [`RocksStore::follow`].
     pub fn refresh(&self) -> Result<(), StoreError> {
-        self.database.try_catch_up_with_primary().map_err(|error| StoreError::Io(error.into_string()))
+        self.database.try_catch_up_with_primary().map_err(|error| self.failed(error))
+    }
+
+    /// Reads every table to its end, for damage in what no question has touched; gives the number of rows.
+    pub fn read_through(&self) -> Result<u64, StoreError> {
+        let mut rows = 0;
+        for table in Table::ALL {
+            let mut options = ReadOptions::default();
+            options.set_total_order_seek(true);
+            options.fill_cache(false);
+            for entry in self.database.iterator_cf_opt(self.family(*table)?, options, IteratorMode::Start) {
+                entry.map_err(|error| self.failed(error))?;
+                rows += 1;
+            }
+        }
+        Ok(rows)
+    }
+
+    fn failed(&self, error: rocksdb::Error) -> StoreError {
+        failed(self.database.path(), &error)
     }
 
     fn family(&self, table: Table) -> Result<&ColumnFamily, StoreError> {
@@ -74,6 +93,8 @@ fn database_options() -> Options {
     let mut options = Options::default();
     options.set_max_background_jobs(2);
     options.set_max_total_wal_size(256 << 20);
+    // Write-ahead logs that are no longer the newest must be there, and as long as they were: the state would have a hole.
+    options.set_track_and_verify_wals_in_manifest(true);
     options.set_keep_log_file_num(4);
     options.set_max_log_file_size(4 << 20);
     options
@@ -103,25 +124,33 @@ fn open_error(directory: &Path, error: &rocksdb::Error) -> StoreError {
         // The tables are made one by one, and rows come after all of them: this one's making was interrupted, or is not
         // at its end.
         StoreError::Absent(directory.display().to_string())
-    } else if text.contains("lock") || text.contains("LOCK") {
+    } else if error.kind() == rocksdb::ErrorKind::IOError
+        && (text.contains("While lock file") || text.contains("lock hold by current process"))
+    {
         StoreError::Held(directory.display().to_string())
-    } else if error.kind() == rocksdb::ErrorKind::Corruption {
-        StoreError::Format(format!(
-            "the state in {} is damaged ({text}); it can be rebuilt from the log: remove that directory and start again",
-            directory.display()
-        ))
     } else {
-        StoreError::Io(format!("{}: {text}", directory.display()))
+        failed(directory, error)
     }
 }
 
-fn io(error: rocksdb::Error) -> StoreError {
-    StoreError::Io(error.into_string())
+/// An error of RocksDB: damage, where a file is not what it was or is gone, for which it has no kind of its own.
+fn failed(directory: &Path, error: &rocksdb::Error) -> StoreError {
+    let path = directory.display().to_string();
+    let is_damage = match error.kind() {
+        rocksdb::ErrorKind::Corruption => true,
+        rocksdb::ErrorKind::IOError => error.as_ref().contains("No such file or directory"),
+        _ => false,
+    };
+    if is_damage {
+        StoreError::DamagedFiles { path, detail: error.to_string() }
+    } else {
+        StoreError::Io(format!("{path}: {error}"))
+    }
 }
 
 impl Store for RocksStore {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        self.database.get_cf(self.family(table)?, key).map_err(io)
+        self.database.get_cf(self.family(table)?, key).map_err(|error| self.failed(error))
     }
 
     fn scan(&self, table: Table, prefix: &[u8], from: &[u8], visit: &mut Visit<'_>) -> Result<(), StoreError> {
@@ -130,7 +159,7 @@ impl Store for RocksStore {
         let start = prefix.max(from);
         let mode = IteratorMode::From(start, Direction::Forward);
         for entry in self.database.iterator_cf_opt(self.family(table)?, options, mode) {
-            let (key, value) = entry.map_err(io)?;
+            let (key, value) = entry.map_err(|error| self.failed(error))?;
             if !key.starts_with(prefix) || visit(&key, &value) == ControlFlow::Break(()) {
                 break;
             }
@@ -143,7 +172,7 @@ impl Store for RocksStore {
         match self.database.iterator_cf(self.family(table)?, mode).next() {
             None => Ok(None),
             Some(entry) => {
-                let (key, value) = entry.map_err(io)?;
+                let (key, value) = entry.map_err(|error| self.failed(error))?;
                 Ok(key.starts_with(prefix).then(|| (key.into_vec(), value.into_vec())))
             }
         }
@@ -160,6 +189,6 @@ impl WriteStore for RocksStore {
                 None => writes.delete_cf(family, key),
             }
         }
-        self.database.write(writes).map_err(io)
+        self.database.write(writes).map_err(|error| self.failed(error))
     }
 }
