@@ -170,7 +170,9 @@ fn of_store(error: &StoreError) -> Problem {
         StoreError::Absent(_) => could_not("no_log", "There is no state in this place", error),
         StoreError::Held(_) => could_not("held", "Another process writes to the state", error),
         StoreError::Format(_) => could_not("format", "The state is not one that this version can read", error),
-        StoreError::Damaged { .. } | StoreError::DamagedFiles { .. } => could_not("damaged", "The state is damaged", error),
+        StoreError::Damaged { .. } | StoreError::DamagedFiles { .. } => {
+            could_not("damaged", "The state is damaged", error)
+        }
         _ => could_not("state_failed", "The state store failed", error),
     }
 }

@@ -42,8 +42,7 @@ const REBUILD: &str = "`recant rebuild` makes the state anew from the log, which
 const REUNITE: &str = "first find out whether the log is the right one, and not an older copy of it or one that lost its end: then restore it (recant restore SNAPSHOT --data DIR); else `recant rebuild`";
 
 /// What to do about a log that is not right: nothing else holds what it held.
-const RESTORE: &str =
-    "restore the log from its newest snapshot (recant restore SNAPSHOT --data DIR); see docs/damage.md if there is none";
+const RESTORE: &str = "restore the log from its newest snapshot (recant restore SNAPSHOT --data DIR); see docs/damage.md if there is none";
 
 /// Runs the command.
 pub fn run(place: &Place, output: &mut Output) -> Result<Exit> {

@@ -85,9 +85,9 @@ pub fn check(dir: &Path) -> io::Result<Files> {
     Ok(found)
 }
 
-/// Whether the directory has a seal, as every database has in which something was acknowledged.
-pub fn exists(dir: &Path) -> bool {
-    dir.join(FILE).exists()
+/// Whether something was acknowledged in a database. One that was opened and closed has a seal, too.
+pub(super) fn is_of_writes(dir: &Path) -> bool {
+    matches!(read(dir), Ok(Some(sealed)) if sealed.sequence > 0)
 }
 
 fn against(dir: &Path, sealed: Option<&Sealed>) -> io::Result<Files> {
@@ -264,8 +264,7 @@ fn remains(dir: &Path) -> io::Result<Option<String>> {
     };
     for entry in entries {
         let name = entry?.file_name().to_string_lossy().into_owned();
-        let is_left =
-            name.ends_with(".sst") || name.ends_with(".log") || name.starts_with("OPTIONS-") || name == FILE;
+        let is_left = name.ends_with(".sst") || name.ends_with(".log") || name.starts_with("OPTIONS-") || name == FILE;
         if is_left {
             return Ok(Some(name));
         }

@@ -101,6 +101,7 @@ impl Tables {
     pub(super) fn follow(dir: &Path, own_dir: &Path) -> Result<Tables, LogError> {
         let (sealed, _) = check_files(dir)?;
         check_complete(dir)?;
+        check_tables(dir, own_dir)?;
         // A follower's write buffers hold what the writer's hold, whatever their own size is.
         let families = settings::families(settings::WRITE_BUFFER_BYTES);
         let db = DB::open_cf_descriptors_as_secondary(&settings::follower(), dir, own_dir, families)
@@ -158,7 +159,7 @@ impl Tables {
     fn check_format(&self, dir: &Path) -> Result<bool, LogError> {
         match self.meta(FORMAT_KEY)? {
             // The first batch, which is sealed, makes the log.
-            None if seal::exists(dir) => Err(damaged(dir, "its format and name are missing".to_owned())),
+            None if seal::is_of_writes(dir) => Err(damaged(dir, "its format and name are missing".to_owned())),
             None => Ok(false),
             Some(value) => check_version(dir, &value).map(|()| true),
         }
@@ -389,6 +390,18 @@ fn is_damage(error: &rocksdb::Error) -> bool {
 
 fn damaged(dir: &Path, detail: String) -> LogError {
     LogError::DamagedFiles { path: dir.display().to_string(), detail }
+}
+
+/// Whether the tables that the manifest names are there. A secondary instance goes back to the last moment for which they
+/// are, and says nothing.
+fn check_tables(dir: &Path, own_dir: &Path) -> Result<(), LogError> {
+    let mut options = settings::follower();
+    // Only the tables: the write-ahead logs are read once, by the follower itself.
+    options.set_wal_dir(own_dir);
+    options.set_track_and_verify_wals_in_manifest(false);
+    let families = settings::families(settings::WRITE_BUFFER_BYTES);
+    DB::open_cf_descriptors_read_only(&options, dir, families, false).map_err(|error| io_in(dir, error))?;
+    Ok(())
 }
 
 /// Holds the files against their seal: what was sealed, and how much may be torn.

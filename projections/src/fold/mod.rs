@@ -138,7 +138,7 @@ pub enum FoldError {
     },
     /// The state belongs to another log.
     #[error(
-        "the state is of the log {state}, and this is the log {log}; if this is the right log, make the state anew with `recant rebuild`"
+        "the state is of the log {state}, and this is the log {log}. If this is the right log, make the state anew with `recant rebuild`; else restore the right one from its newest snapshot (recant restore SNAPSHOT --data DIR)"
     )]
     OtherLog {
         /// What the state says.

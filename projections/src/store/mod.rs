@@ -21,7 +21,9 @@ pub enum StoreError {
     #[error("{0}")]
     Format(String),
     /// The files are not what they were.
-    #[error("the state in {path} is damaged: {detail}. The log is not concerned: make the state anew with `recant rebuild`")]
+    #[error(
+        "the state in {path} is damaged: {detail}. The log is not concerned: make the state anew with `recant rebuild`"
+    )]
     DamagedFiles {
         /// The directory.
         path: String,

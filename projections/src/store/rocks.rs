@@ -1,16 +1,15 @@
 //! State in RocksDB: one database a partition, one column family a table.
 //!
 //! Batches go through the write-ahead log without an fsync: killed, the process loses nothing; after a power cut the state
-//! may be behind the log of events, and is folded forward from there. Readers in other processes open the database as a
-//! secondary instance, which sees whole batches only.
+//! may be behind the log of events, and is folded forward from there. Readers in other processes open the database
+//! read-only, and see whole batches only.
 
 use std::{ops::ControlFlow, path::Path};
 
 use rocksdb::{
-    BlockBasedOptions, ColumnFamily, ColumnFamilyDescriptor, DB, DBCompressionType, Direction, IteratorMode, LogLevel,
-    Options, ReadOptions, WriteBatch,
+    BlockBasedOptions, ColumnFamily, ColumnFamilyDescriptor, DB, DBCompressionType, Direction, IteratorMode, Options,
+    ReadOptions, WriteBatch,
 };
-use tempfile::TempDir;
 
 use super::{Batch, Entry, Store, StoreError, Visit, WriteStore};
 use crate::tables::Table;
@@ -31,30 +30,20 @@ impl RocksStore {
         Ok(RocksStore { database })
     }
 
-    /// Opens the state of a partition that another process may be writing.
+    /// Opens the state of a partition that another process may be writing, as it is now.
+    ///
+    /// Not as a secondary instance: where a table is missing or is not what it was, that goes back to the last moment for
+    /// which all tables are there, applies the write-ahead log on top, and answers wrongly.
     pub fn follow(directory: &Path) -> Result<RocksStore, StoreError> {
         if !directory.join("CURRENT").exists() {
             return Err(StoreError::Absent(directory.display().to_string()));
         }
-        let secondary = TempDir::with_prefix("recant-follow-").map_err(|error| StoreError::Io(error.to_string()))?;
         let mut options = database_options();
-        // A secondary keeps every file open, so that the writer may remove what it no longer needs.
+        // Every file is held open, so that the writer may remove what it no longer needs.
         options.set_max_open_files(-1);
-        // Its diary is never read, and must be one file that is opened once.
-        options.set_log_level(LogLevel::Fatal);
-        options.set_max_log_file_size(0);
-        let database = DB::open_cf_descriptors_as_secondary(&options, directory, secondary.path(), families())
+        let database = DB::open_cf_descriptors_read_only(&options, directory, families(), false)
             .map_err(|error| open_error(directory, &error))?;
-        // For RocksDB's diary, which is open by now. Removed at once: readers are ended with Ctrl-C, too.
-        drop(secondary);
-        let store = RocksStore { database };
-        store.refresh()?;
-        Ok(store)
-    }
-
-    /// Sees what the writer has written since; for a store that was opened with [`RocksStore::follow`].
-    pub fn refresh(&self) -> Result<(), StoreError> {
-        self.database.try_catch_up_with_primary().map_err(|error| self.failed(error))
+        Ok(RocksStore { database })
     }
 
     /// Reads every table to its end, for damage in what no question has touched; gives the number of rows.

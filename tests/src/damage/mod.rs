@@ -240,7 +240,8 @@ fn events(name: &str, run: usize) -> Vec<Value> {
     let source = |number: usize| format!("web:{name}-{run}-{number}");
     let mut events = Vec::new();
     for number in 0..SOURCES_A_RUN {
-        let words = format!("{name}, run {run}, number {number}: {}", "so it is said, and so it is written. ".repeat(6));
+        let words =
+            format!("{name}, run {run}, number {number}: {}", "so it is said, and so it is written. ".repeat(6));
         events.push(story::observed(&format!("o-{run}-{number}"), &source(number), &words));
         let other = format!("o-{run}-{}", number / 2);
         events.push(story::derived(&format!("b-{run}-{number}"), "belief", &[&format!("o-{run}-{number}"), &other]));

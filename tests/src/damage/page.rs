@@ -13,7 +13,8 @@ use super::{
 
 const BEGIN: &str = "<!-- the table: written by tests/tests/damage_matrix.rs -->\n";
 const END: &str = "<!-- the end of the table -->\n";
-const HEAD: &str = "| directory | file | damage | `list`, `explain` | `doctor` | `append` |\n|---|---|---|---|---|---|\n";
+const HEAD: &str =
+    "| directory | file | damage | `list`, `explain` | `doctor` | `append` |\n|---|---|---|---|---|---|\n";
 
 type Key = (Database, Kind, &'static str);
 
@@ -108,7 +109,9 @@ fn read(page: &str) -> BTreeMap<[String; 3], [BTreeSet<String>; 3]> {
     let mut rows = BTreeMap::new();
     for line in table.lines().skip(2) {
         let columns: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
-        let [database, kind, damage, reader, doctor, writer] = columns[..] else { panic!("a row of the table: {line}") };
+        let [database, kind, damage, reader, doctor, writer] = columns[..] else {
+            panic!("a row of the table: {line}")
+        };
         let words = |column: &str| column.split(OR).map(str::to_owned).collect::<BTreeSet<_>>();
         rows.insert(
             [database.to_owned(), kind.to_owned(), damage.to_owned()],
