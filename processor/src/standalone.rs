@@ -9,7 +9,7 @@ use std::{
 
 use recant_eventlog::{
     AppendLog, Clock, LogError, NewRecord, ReadLog,
-    embedded::{CreateOptions, EmbeddedLog, Files, Sealer, WriterOptions, check_files},
+    embedded::{CreateOptions, EmbeddedLog, Files, Sealer, WriterOptions, check_sealed},
 };
 use recant_projections::{
     fold::{FoldError, Folded},
@@ -188,7 +188,7 @@ impl Drop for Seals {
 /// Refuses a state whose files are not what they were, before RocksDB removes what it takes for superfluous.
 pub(crate) fn check_state_files(directory: &Path) -> Result<(), StoreError> {
     let path = directory.display().to_string();
-    match check_files(directory) {
+    match check_sealed(directory) {
         Ok(Files::Damaged(detail)) => Err(StoreError::DamagedFiles { path, detail }),
         Ok(Files::None | Files::Sound { .. }) => Ok(()),
         Err(error) => Err(StoreError::Io(format!("{path}: {error}"))),

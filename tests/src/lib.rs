@@ -4,5 +4,9 @@
 pub mod agree;
 pub mod binary;
 pub mod damage;
+pub mod fuzz;
 pub mod generate;
 pub mod oracle;
+
+// The record of the log, whose encoding `fuzz` includes from the log's own crate.
+use recant_eventlog::Record;

@@ -30,7 +30,7 @@ use recant_proto::position::{Incarnation, Position};
 pub use self::committer::{Counters, WriterOptions};
 pub use self::follower::Follower;
 pub use self::footprint::Footprint;
-pub use self::seal::{Files, Sealed, Sealer, check as check_files};
+pub use self::seal::{Files, Sealed, Sealer, check as check_sealed};
 
 use self::committer::{Committer, encode_events, place_events};
 use self::holder::Holder;

@@ -1,7 +1,7 @@
 //! Damage to the files of a data directory, and what `recant` makes of it.
 //!
 //! An [`Original`] is a directory as real processes leave it: tables of earlier runs, and write-ahead logs with what the last
-//! run wrote. A copy of it is damaged in one file, and read, checked and written to with the real binary. Whatever is
+//! run wrote before it was killed. A copy of it is damaged in one file, and read, checked and written to with the real binary. Whatever is
 //! answered is held against the original at the position that the answer claims: a wrong answer, a panic, and an
 //! acknowledged event that is gone without a word fail at once, whatever was expected.
 
@@ -24,7 +24,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::binary::{Desk, Run, copy_directory, items, run, story, text};
+use crate::binary::{Desk, Run, copy_directory, items, run, story, text, wait_until};
 
 /// So many sources each run of the binary adds.
 const SOURCES_A_RUN: usize = 60;
@@ -91,9 +91,11 @@ impl Original {
     /// Makes one. `name` is in all that it holds, so that two are different.
     pub fn make(name: &str) -> Original {
         let desk = Desk::new();
-        for run in 0..RUNS {
+        for run in 0..RUNS - 1 {
             desk.append(&events(name, run));
         }
+        copy_directory(&desk.path("data"), &desk.path("early"));
+        append_and_kill(&desk, &events(name, RUNS - 1));
         let page = desk.json(["list", "--limit", "1000000"]);
         let end = offset(&page);
         let extended = Desk::new();
@@ -107,6 +109,11 @@ impl Original {
     /// Its data directory.
     pub fn data(&self) -> PathBuf {
         self.desk.path("data")
+    }
+
+    /// The same directory as it was one run earlier.
+    pub fn early(&self) -> PathBuf {
+        self.desk.path("early")
     }
 
     /// A copy of it, on a desk of its own.
@@ -233,6 +240,17 @@ fn nodes(page: &Value) -> Value {
         node["recorded_at"] = json!("");
     }
     Value::Array(nodes)
+}
+
+/// Appends events, and kills the process once they can be read.
+fn append_and_kill(desk: &Desk, events: &[Value]) {
+    let before = offset(&desk.json(["list"]));
+    let mut writer = desk.writer(events.len() as u32);
+    events.iter().for_each(|event| writer.send(event));
+    wait_until("the events are applied", || {
+        (offset(&desk.json(["list"])) == before + events.len() as u64).then_some(())
+    });
+    writer.kill();
 }
 
 /// What a run adds: sources that say something, beliefs on pairs of them, and retractions of every fifth.
