@@ -4,8 +4,9 @@ CARGO_FLAGS := --release --locked
 TOOLS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/recant/tools/bin
 NAME ?= all
 GRAPHS ?= 50000
+MINUTES ?= 60
 
-.PHONY: help needs build demo test lint oracle bench
+.PHONY: help needs build demo test lint oracle fuzz bench
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -33,6 +34,9 @@ lint: needs ## rustfmt, clippy, and the licences and sources of dependencies
 
 oracle: needs ## the engine against the oracle, GRAPHS=50000 random graphs
 	RECANT_GRAPHS=$(GRAPHS) cargo test $(CARGO_FLAGS) -p recant-tests --test engine_oracle -- --nocapture
+
+fuzz: needs ## libFuzzer on every reader of bytes, or one (NAME=events), for MINUTES=60 in all
+	scripts/fuzz $(NAME) $(MINUTES)
 
 bench: needs ## one benchmark (NAME=heart), or all; figures into results/
 	cargo run $(CARGO_FLAGS) -p recant-tests --bin bench -- $(NAME)

@@ -98,6 +98,19 @@ fn every_line_that_is_imported_is_accounted_for() {
     eprintln!("RESULT fuzz target=import_chat lines={}", rounds * LINES_A_FILE);
 }
 
+/// Found by counting: JSON of a few bytes a value takes a hundred times its size once it is read, and a line may have 64 MiB.
+#[test]
+fn a_line_far_larger_than_any_event_is_refused_unread() {
+    let desk = Desk::new();
+    let swollen = "{\"a\":0},".repeat(1_200_000);
+    let lines = format!("{{\"id\":\"e\",\"unheard_of\":[{}]}}\n", swollen.trim_end_matches(','));
+    let whole = story::observed("n", "web:a", "read").to_string();
+    let file = desk.file("lines.jsonl", lines + &whole);
+    let summary = run(desk.command(["--json", "append", &file])).exited(1).document();
+    assert_eq!((number(&summary["accepted"]), number(&summary["rejected"])), (1, 1), "{summary}");
+    assert_eq!(summary["rejections"][0]["type"], "event_too_large", "{summary}");
+}
+
 /// WHEN, cursors, positions, ids, and what else is typed.
 #[test]
 fn every_argument_is_understood_or_refused_with_a_code() {

@@ -42,18 +42,18 @@ pub struct Target {
 }
 
 /// What a target may have allocated at once whatever its input is.
-pub const BYTES_ANYWAY: usize = 4 << 20;
+pub const BYTES_ANYWAY: usize = 512 << 10;
 
 /// Every target.
 pub const TARGETS: [Target; 8] = [
-    Target { name: "events", run: contract::events, examples: contract::event_examples, bytes_a_byte: 400 },
-    Target { name: "changes", run: contract::changes, examples: contract::change_examples, bytes_a_byte: 400 },
-    Target { name: "places", run: contract::places, examples: contract::place_examples, bytes_a_byte: 400 },
-    Target { name: "records", run: contract::records, examples: contract::record_examples, bytes_a_byte: 400 },
-    Target { name: "rows", run: rows::rows, examples: rows::examples, bytes_a_byte: 2_000 },
-    Target { name: "import", run: converting::import, examples: converting::import_examples, bytes_a_byte: 2_000 },
-    Target { name: "maps", run: converting::maps, examples: converting::map_examples, bytes_a_byte: 1_000 },
-    Target { name: "fold", run: folding::fold, examples: folding::examples, bytes_a_byte: 2_000 },
+    Target { name: "events", run: contract::events, examples: contract::event_examples, bytes_a_byte: 200 },
+    Target { name: "changes", run: contract::changes, examples: contract::change_examples, bytes_a_byte: 200 },
+    Target { name: "places", run: contract::places, examples: contract::place_examples, bytes_a_byte: 16 },
+    Target { name: "records", run: contract::records, examples: contract::record_examples, bytes_a_byte: 16 },
+    Target { name: "rows", run: rows::rows, examples: rows::examples, bytes_a_byte: 200 },
+    Target { name: "import", run: converting::import, examples: converting::import_examples, bytes_a_byte: 600 },
+    Target { name: "maps", run: converting::maps, examples: converting::map_examples, bytes_a_byte: 400 },
+    Target { name: "fold", run: folding::fold, examples: folding::examples, bytes_a_byte: 200 },
 ];
 
 /// The target of that name.
