@@ -101,7 +101,7 @@ impl Tables {
     pub(super) fn follow(dir: &Path, own_dir: &Path) -> Result<Tables, LogError> {
         let (sealed, _) = check_files(dir)?;
         check_complete(dir)?;
-        check_tables(dir, own_dir)?;
+        check_tables(dir)?;
         // A follower's write buffers hold what the writer's hold, whatever their own size is.
         let families = settings::families(settings::WRITE_BUFFER_BYTES);
         let db = DB::open_cf_descriptors_as_secondary(&settings::follower(), dir, own_dir, families)
@@ -338,7 +338,7 @@ fn check_families(dir: &Path) -> Result<Vec<String>, LogError> {
     // A newer format may have families that we do not know; it still says its version where every version does.
     if names.iter().any(|name| name == META) {
         let failed = |error| io_in(dir, error);
-        let newer = DB::open_cf_for_read_only(&Options::default(), dir, [META], false).map_err(failed)?;
+        let newer = DB::open_cf_for_read_only(&settings::reader(), dir, [META], false).map_err(failed)?;
         let value = newer.cf_handle(META).map(|meta| newer.get_cf(meta, FORMAT_KEY));
         let value = value.transpose().map_err(failed)?.flatten();
         if let Some(value) = value {
@@ -394,13 +394,9 @@ fn damaged(dir: &Path, detail: String) -> LogError {
 
 /// Whether the tables that the manifest names are there. A secondary instance goes back to the last moment for which they
 /// are, and says nothing.
-fn check_tables(dir: &Path, own_dir: &Path) -> Result<(), LogError> {
-    let mut options = settings::follower();
-    // Only the tables: the write-ahead logs are read once, by the follower itself.
-    options.set_wal_dir(own_dir);
-    options.set_track_and_verify_wals_in_manifest(false);
+fn check_tables(dir: &Path) -> Result<(), LogError> {
     let families = settings::families(settings::WRITE_BUFFER_BYTES);
-    DB::open_cf_descriptors_read_only(&options, dir, families, false).map_err(|error| io_in(dir, error))?;
+    DB::open_cf_descriptors_read_only(&settings::reader(), dir, families, false).map_err(|error| io_in(dir, error))?;
     Ok(())
 }
 
