@@ -7,8 +7,9 @@ GRAPHS ?= 50000
 SEEDS ?= 2000
 FIRST ?= 0
 ROUNDS ?= 20
+MINUTES ?= 60
 
-.PHONY: help needs build demo test lint oracle sim crash bench
+.PHONY: help needs build demo test lint oracle sim crash fuzz bench
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -45,6 +46,9 @@ crash: needs ## kill -9 at every step ROUNDS=20 times, losses of power, full dis
 	@scripts/install-crash-needs
 	cargo build $(CARGO_FLAGS) -p recant -p recant-tests --bins
 	cargo run $(CARGO_FLAGS) --quiet -p recant-tests --bin crash -- all $(ROUNDS)
+
+fuzz: needs ## libFuzzer on every reader of bytes, or one (NAME=events), for MINUTES=60 in all
+	scripts/fuzz $(NAME) $(MINUTES)
 
 bench: needs ## one benchmark (NAME=heart), or all; figures into results/
 	cargo run $(CARGO_FLAGS) -p recant-tests --bin bench -- $(NAME)

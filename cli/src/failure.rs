@@ -158,7 +158,7 @@ fn of_log(error: &LogError) -> Problem {
         }
         LogError::Held { .. } => could_not("held", "Another process writes to the log", error),
         LogError::Format(_) => could_not("format", "The log is not one that this version can read", error),
-        LogError::Damaged { .. } => could_not("damaged", "The log is damaged", error),
+        LogError::Damaged { .. } | LogError::DamagedFiles { .. } => could_not("damaged", "The log is damaged", error),
         LogError::OutOfRange { .. } => {
             Problem::new(Exit::No, "history_gone", "That part of the log is gone, or not there yet", error.to_string())
         }
@@ -172,7 +172,9 @@ fn of_store(error: &StoreError) -> Problem {
         StoreError::Absent(_) => could_not("no_log", "There is no state in this place", error),
         StoreError::Held(_) => could_not("held", "Another process writes to the state", error),
         StoreError::Format(_) => could_not("format", "The state is not one that this version can read", error),
-        StoreError::Damaged { .. } => could_not("damaged", "The state is damaged", error),
+        StoreError::Damaged { .. } | StoreError::DamagedFiles { .. } => {
+            could_not("damaged", "The state is damaged", error)
+        }
         StoreError::NoRoom(_) => could_not("disk_full", "There is no room on the disk", error),
         _ => could_not("state_failed", "The state store failed", error),
     }
@@ -204,6 +206,7 @@ fn of_view(error: &ViewError) -> Option<Problem> {
     match error {
         ViewError::Log(error) => Some(of_log(error)),
         ViewError::Store(error) => Some(of_store(error)),
+        ViewError::Mismatch { .. } => Some(could_not("state_mismatch", "The state does not fit the log", error)),
         _ => None,
     }
 }

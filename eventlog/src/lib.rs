@@ -146,11 +146,23 @@ pub enum LogError {
         bounds: Bounds,
     },
     /// A record cannot be read back.
-    #[error("the record at {position} cannot be read: {detail}")]
+    #[error(
+        "the record at {position} cannot be read: {detail}. Restore the log from a snapshot (recant restore SNAPSHOT --data DIR)"
+    )]
     Damaged {
         /// Where it lies.
         position: Position,
         /// What is wrong with it.
+        detail: String,
+    },
+    /// The files are not what they were when something in them was acknowledged.
+    #[error(
+        "the log in {path} is damaged: {detail}. Restore it from a snapshot (recant restore SNAPSHOT --data DIR); docs/damage.md says what is left without one"
+    )]
+    DamagedFiles {
+        /// The directory.
+        path: String,
+        /// What is wrong.
         detail: String,
     },
     /// One append or commit holds more than the log takes at once.

@@ -255,17 +255,93 @@ fn a_damaged_middle_is_an_error() {
     let middle = bytes.len() / 2;
     bytes[middle] ^= 0x40;
     fs::write(&path, bytes).unwrap();
-    assert!(matches!(reopen(dir.path()), Err(LogError::Io(text)) if text.contains("orruption")));
+    assert!(matches!(reopen(dir.path()), Err(LogError::DamagedFiles { .. })));
+    assert!(matches!(Follower::open(dir.path()), Err(LogError::DamagedFiles { .. })));
 }
 
 /// A torn end is what a crash in the midst of a write leaves; that write was not acknowledged.
 #[test]
 fn a_torn_end_is_cut_off() {
-    let dir = log_with_50_appends();
-    let path = write_ahead_log(dir.path());
-    let length = fs::metadata(&path).unwrap().len();
-    fs::File::options().write(true).open(&path).unwrap().set_len(length - 3).unwrap();
+    let (log, _, dir) = embedded(1);
+    for number in 0..50 {
+        log.append(vec![event(0, format!("record {number}"))]).unwrap();
+    }
+    let sealed = fs::read(dir.path().join("seal")).unwrap();
+    log.append(vec![event(0, "torn")]).unwrap();
+    drop(log);
+    // As if the machine had failed in the midst of the last write.
+    fs::write(dir.path().join("seal"), sealed).unwrap();
+    cut(&write_ahead_log(dir.path()), 3);
+
+    assert_eq!(texts(&read_all(&Follower::open(dir.path()).unwrap(), Topic::Events, 0)).len(), 51);
     let log = reopen(dir.path()).unwrap();
-    assert_eq!(log.append(vec![event(0, "next")]).unwrap()[0].offset, 50);
-    assert_eq!(texts(&read_all(&log, Topic::Events, 0))[48..], ["record 47", "record 48", "next"]);
+    assert_eq!(log.append(vec![event(0, "next")]).unwrap()[0].offset, 51);
+    assert_eq!(texts(&read_all(&log, Topic::Events, 0))[48..], ["record 47", "record 48", "record 49", "next"]);
+}
+
+fn cut(path: &Path, bytes: u64) {
+    let file = fs::File::options().write(true).open(path).unwrap();
+    file.set_len(file.metadata().unwrap().len() - bytes).unwrap();
+}
+
+/// What was acknowledged is on disk; where it is gone, that is told rather than taken for a torn end.
+#[test]
+fn an_end_that_was_acknowledged_and_is_gone_is_an_error() {
+    let whole = log_with_50_appends();
+    let bytes = fs::read(write_ahead_log(whole.path())).unwrap();
+    // RocksDB's records: a checksum of four bytes, the length, u16 little endian, a type.
+    let first_length_high = 5;
+    for damage in ["cut by 1", "cut by 100", "empty", "missing", "a length that runs over the end"] {
+        let dir = log_with_50_appends();
+        let path = write_ahead_log(dir.path());
+        match damage {
+            "cut by 1" => cut(&path, 1),
+            "cut by 100" => cut(&path, 100),
+            "empty" => cut(&path, bytes.len() as u64),
+            "missing" => fs::remove_file(&path).unwrap(),
+            _ => {
+                let mut bytes = bytes.clone();
+                bytes[first_length_high] ^= 0x40;
+                fs::write(&path, bytes).unwrap();
+            }
+        }
+        let refusals = [
+            Follower::open(dir.path()).map(|_| ()),
+            reopen(dir.path()).map(|_| ()),
+            create(dir.path(), options(1)).map(|_| ()),
+        ];
+        for refusal in refusals {
+            assert!(matches!(refusal, Err(LogError::DamagedFiles { .. })), "{damage}: {refusal:?}");
+        }
+    }
+}
+
+/// Without CURRENT, RocksDB would make a new database over the old one.
+#[test]
+fn a_log_that_lost_its_current_is_not_made_anew() {
+    let dir = log_with_50_appends();
+    fs::remove_file(dir.path().join("CURRENT")).unwrap();
+    for _ in 0..2 {
+        assert!(matches!(reopen(dir.path()), Err(LogError::DamagedFiles { .. })));
+        assert!(matches!(create(dir.path(), options(1)), Err(LogError::DamagedFiles { .. })));
+    }
+    assert!(!dir.path().join("CURRENT").exists());
+}
+
+/// An older log has no seal, and a machine may fail while one is written.
+#[test]
+fn a_log_without_its_seal_opens_and_is_sealed_again() {
+    for left in [None, Some("torn")] {
+        let dir = log_with_50_appends();
+        let seal = dir.path().join("seal");
+        match left {
+            None => fs::remove_file(&seal).unwrap(),
+            Some(text) => fs::write(&seal, text).unwrap(),
+        }
+        let log = reopen(dir.path()).unwrap();
+        log.append(vec![event(0, "next")]).unwrap();
+        drop(log);
+        cut(&write_ahead_log(dir.path()), 1);
+        assert!(matches!(reopen(dir.path()), Err(LogError::DamagedFiles { .. })), "{left:?}");
+    }
 }

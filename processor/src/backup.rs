@@ -108,6 +108,7 @@ impl From<ViewError> for BackupError {
         match error {
             ViewError::Log(error) => BackupError::Log(error),
             ViewError::Store(error) => BackupError::Store(error),
+            ViewError::Mismatch { partition, detail } => BackupError::Mismatch { partition, detail },
         }
     }
 }

@@ -73,7 +73,7 @@ pub enum DriveError {
     },
     /// The state is of a log with another history.
     #[error(
-        "the state of partition {partition} does not fit the log: {detail}. Move the state directory away, and it is rebuilt"
+        "the state of partition {partition} does not fit the log: {detail}. If the log is the right one, and not an older copy of it or one that lost its end, make the state anew with `recant rebuild`; else restore the log from its newest snapshot (recant restore SNAPSHOT --data DIR)"
     )]
     Mismatch {
         /// The partition.

@@ -9,11 +9,11 @@ use std::{
 
 use recant_eventlog::{
     AppendLog, Clock, LogError, NewRecord, ReadLog,
-    embedded::{CreateOptions, EmbeddedLog, WriterOptions},
+    embedded::{CreateOptions, EmbeddedLog, Files, Sealer, WriterOptions, check_sealed},
 };
 use recant_projections::{
     fold::{FoldError, Folded},
-    store::rocks::RocksStore,
+    store::{StoreError, rocks::RocksStore},
 };
 use recant_proto::{
     id::CONTROL_SPACE,
@@ -99,6 +99,8 @@ impl Appender {
 
 /// The log, its state and its drivers.
 pub struct Standalone {
+    // Dropped in this order: what the state's files have come to is sealed while they are open.
+    seals: Seals,
     log: Arc<EmbeddedLog>,
     drivers: Vec<Driver<EmbeddedLog, RocksStore>>,
 }
@@ -135,17 +137,20 @@ impl Standalone {
     fn drive(data: &Path, log: EmbeddedLog) -> Result<Standalone, DriveError> {
         let log = Arc::new(log);
         let mut drivers = Vec::new();
+        let mut seals = Seals(Vec::new());
         for partition in 0..log.partitions() {
             let directory = state_directory(data, partition);
             finish_switch(data, partition)?;
             std::fs::create_dir_all(&directory)
                 .map_err(|error| LogError::Io(format!("{}: {error}", directory.display())))?;
+            check_state_files(&directory).map_err(FoldError::from)?;
             // Before it is opened to write, which would give it those of our tables that it lacks.
             refuse_other_tables(&directory).map_err(FoldError::from)?;
             let store = RocksStore::open(&directory).map_err(FoldError::from)?;
+            seals.0.push(Sealer::of_unsynced(&directory));
             drivers.push(Driver::open(log.clone(), store, partition, BatchLimit::default())?);
         }
-        let mut standalone = Standalone { log, drivers };
+        let mut standalone = Standalone { seals, log, drivers };
         standalone.process(&mut |_, _| {})?;
         Ok(standalone)
     }
@@ -177,13 +182,15 @@ impl Standalone {
 
     /// Processes everything that was appended. `observe` is told of each event.
     pub fn process(&mut self, observe: &mut dyn FnMut(Position, &Folded)) -> Result<(), DriveError> {
-        self.drivers.iter_mut().try_for_each(|driver| driver.catch_up(observe))
+        self.drivers.iter_mut().try_for_each(|driver| driver.catch_up(observe))?;
+        self.seals.seal();
+        Ok(())
     }
 
     /// Makes a snapshot of log and state in a directory that does not exist, or is empty. What is being written goes on;
     /// whole tables are linked rather than copied where the file system can.
     pub fn snapshot(&mut self, to: &Path, clock: &dyn Clock) -> Result<Manifest, BackupError> {
-        let Standalone { log, drivers } = self;
+        let Standalone { log, drivers, .. } = self;
         let states = |data: &Path| -> Result<(), BackupError> {
             for (number, driver) in (0..).zip(drivers) {
                 let directory = state_directory(data, number);
@@ -202,6 +209,32 @@ impl Standalone {
     pub fn driver_of(&mut self, space: &str) -> Option<&mut Driver<EmbeddedLog, RocksStore>> {
         let partition = names::partition_of(space.as_bytes(), self.log.partitions());
         self.drivers.get_mut(partition as usize)
+    }
+}
+
+/// Seals of the states. A state that loses its end is folded forward; one whose manifest loses its end would have holes.
+struct Seals(Vec<Sealer>);
+
+impl Seals {
+    fn seal(&mut self) {
+        // A state's writes are not sealed, so that their number is not either.
+        self.0.iter_mut().for_each(|sealer| sealer.seal(0));
+    }
+}
+
+impl Drop for Seals {
+    fn drop(&mut self) {
+        self.seal();
+    }
+}
+
+/// Refuses a state whose files are not what they were, before RocksDB removes what it takes for superfluous.
+pub(crate) fn check_state_files(directory: &Path) -> Result<(), StoreError> {
+    let path = directory.display().to_string();
+    match check_sealed(directory) {
+        Ok(Files::Damaged(detail)) => Err(StoreError::DamagedFiles { path, detail }),
+        Ok(Files::None | Files::Sound { .. }) => Ok(()),
+        Err(error) => Err(StoreError::Io(format!("{path}: {error}"))),
     }
 }
 

@@ -6,13 +6,21 @@ use std::{
 };
 
 use recant_eventlog::{
-    LogError, ReadLog,
+    LogError, ReadLimit, ReadLog, Topic,
     embedded::{Follower, Footprint, check_files},
 };
-use recant_projections::store::{StoreError, rocks::RocksStore};
+use recant_projections::{
+    fold,
+    store::{StoreError, rocks::RocksStore},
+    tables::partition as standing,
+};
 use recant_proto::names;
 
-use crate::{rebuild::readable_state, standalone::log_directory};
+use crate::{
+    driver::input,
+    rebuild::readable_state,
+    standalone::{check_state_files, log_directory},
+};
 
 /// How often an opening is repeated while the writer changes its files, and after which pause.
 const OPEN_ATTEMPTS: u32 = 50;
@@ -28,6 +36,16 @@ pub enum ViewError {
     /// The state failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The state is of another log, or of another history of this one.
+    #[error(
+        "the state of partition {partition} does not fit the log: {detail}. If the log is the right one, and not an older copy of it or one that lost its end, make the state anew with `recant rebuild`; else restore the log from its newest snapshot (recant restore SNAPSHOT --data DIR)"
+    )]
+    Mismatch {
+        /// The partition.
+        partition: u32,
+        /// What does not fit.
+        detail: String,
+    },
 }
 
 /// A data directory that is read. Opening it changes nothing in it.
@@ -57,6 +75,7 @@ impl Viewer {
         let mut failure = None;
         for _ in 0..OPEN_ATTEMPTS {
             let directory = self.directory_of_state(partition);
+            check_state_files(&directory)?;
             let before = Footprint::of(&directory)?;
             let store = RocksStore::follow(&directory);
             let after = Footprint::of(&directory)?;
@@ -64,8 +83,9 @@ impl Viewer {
                 && before.only_grew_into(after)
             {
                 let store = store.map_err(|error| refuse_other_tables(&directory).err().unwrap_or(error))?;
-                if let Some(row) = recant_projections::tables::partition::get(&store)? {
-                    recant_projections::fold::check_versions(&row)?;
+                if let Some(row) = standing::get(&store)? {
+                    fold::check_versions(&row)?;
+                    self.check_history(partition, &row)?;
                 }
                 return Ok(store);
             }
@@ -94,6 +114,37 @@ impl Viewer {
     pub fn check_files_of_state(&self, partition: u32) -> Result<(), ViewError> {
         let directory = self.directory_of_state(partition);
         undisturbed(&directory, || Ok(RocksStore::check_files(&directory)?))
+    }
+
+    /// Whether the last record that the state applied is the one in the log.
+    fn check_history(&self, partition: u32, row: &standing::Row) -> Result<(), ViewError> {
+        let mismatch = |detail: String| Err(ViewError::Mismatch { partition, detail });
+        let (of_state, of_log) = (fold::incarnation_of(row), self.log.incarnation());
+        if of_state != of_log {
+            return mismatch(format!("the state is of the log {of_state}, and this is the log {of_log}"));
+        }
+        let Some(last) = row.next_offset.checked_sub(1) else { return Ok(()) };
+        let mut bounds = self.log.bounds(Topic::Events, partition)?;
+        // The state may have been written since the log was opened, but not before the log was.
+        for _ in 0..OPEN_ATTEMPTS {
+            if bounds.end > last {
+                break;
+            }
+            self.log.refresh()?;
+            bounds = self.log.bounds(Topic::Events, partition)?;
+            if bounds.end <= last {
+                std::thread::sleep(OPEN_RETRY_AFTER);
+            }
+        }
+        if last >= bounds.end {
+            return mismatch(format!("it is at offset {last}, and the log ends at {}", bounds.end));
+        }
+        if last < bounds.earliest {
+            return Ok(());
+        }
+        let records = self.log.read(Topic::Events, partition, last, ReadLimit { records_max: 1, bytes_max: 1 })?;
+        let same = records.first().is_some_and(|record| fold::record_hash(&input(record)) == row.last_record_hash);
+        if same { Ok(()) } else { mismatch(format!("the record at offset {last} is not the one that it applied")) }
     }
 
     /// The partition of a space.

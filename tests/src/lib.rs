@@ -4,6 +4,11 @@
 pub mod agree;
 pub mod binary;
 pub mod crash;
+pub mod damage;
+pub mod fuzz;
 pub mod generate;
 pub mod oracle;
 pub mod sim;
+
+// The record of the log, whose encoding `fuzz` includes from the log's own crate.
+use recant_eventlog::Record;

@@ -24,6 +24,9 @@ use crate::{
     place::Place,
 };
 
+/// Far beyond what an event of the largest size takes in JSON, where each of its bytes may be written as six.
+const LINE_BYTES_MAX: usize = 8 * validate::DEFAULT_LIMITS.max_event_bytes as usize;
+
 /// Runs the command.
 pub fn run(place: &Place, arguments: &arguments::Append, output: &mut Output) -> Result<Exit> {
     let historical = arguments.log_time.is_some();
@@ -41,6 +44,12 @@ pub fn run(place: &Place, arguments: &arguments::Append, output: &mut Output) ->
                 appender.refuse(line, "", &Violation::new(Code::EventTooLarge, detail))?;
             }
             NextLine::Line if buffer.trim_ascii().is_empty() => {}
+            // Read, it would take a hundred times its size in memory before it is found to be too large.
+            NextLine::Line if buffer.len() > LINE_BYTES_MAX => {
+                let detail =
+                    format!("{} bytes in one line; an event in JSON has at most {LINE_BYTES_MAX}", buffer.len());
+                appender.refuse(line, "", &Violation::new(Code::EventTooLarge, detail))?;
+            }
             NextLine::Line => match read_event(&buffer, &place.space) {
                 Ok(event) => {
                     let append_time_ms = if historical { occurred_ms(&event) } else { None };

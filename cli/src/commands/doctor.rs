@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
-use recant_eventlog::{ReadLog, Topic};
+use recant_eventlog::{LogError, ReadLog, Topic};
 use recant_processor::{
     standalone::{log_directory, state_directory},
     viewer::{ViewError, Viewer},
@@ -69,10 +69,13 @@ struct TableUse {
 }
 
 /// What to do about a state that is not right: the log is the truth.
-const REBUILD: &str = "stop whoever writes, and run `recant rebuild`: the state is rebuilt from the log";
+const REBUILD: &str = "`recant rebuild` makes the state anew from the log, which is not concerned";
 
-/// What to do about a log that is not right.
-const RESTORE: &str = "restore the log from a backup: `recant restore`";
+/// What to do about a state that knows more than the log, or something else.
+const REUNITE: &str = "first find out whether the log is the right one, and not an older copy of it or one that lost its end: then restore it (recant restore SNAPSHOT --data DIR); else `recant rebuild`";
+
+/// What to do about a log that is not right: nothing else holds what it held.
+const RESTORE: &str = "restore the log from its newest snapshot (recant restore SNAPSHOT --data DIR); see docs/damage.md if there is none";
 
 /// Runs the command.
 pub fn run(place: &Place, output: &mut Output) -> Result<Exit> {
@@ -107,11 +110,9 @@ fn check_log(place: &Place, checks: &mut Vec<Check>) -> Option<Viewer> {
     let directory = log_directory(&place.data);
     match Viewer::open(&place.data) {
         Err(error) => {
-            checks.push(failed(
-                "the log opens",
-                error.to_string(),
-                "name the right directory with --data; a damaged log comes back from a backup only: `recant restore`",
-            ));
+            let is_damaged = matches!(error, ViewError::Log(LogError::DamagedFiles { .. }));
+            let advice = if is_damaged { RESTORE } else { "name the right directory with --data" };
+            checks.push(failed("the log opens", error.to_string(), advice));
             None
         }
         Ok(viewer) => {
@@ -132,9 +133,12 @@ fn check_log(place: &Place, checks: &mut Vec<Check>) -> Option<Viewer> {
 fn check_partition(place: &Place, viewer: &Viewer, partition: u32, checks: &mut Vec<Check>) -> Option<RocksStore> {
     let log = viewer.log();
     let name = |what: &str| format!("partition {partition}: {what}");
-    match read_through(log, partition) {
-        Ok(events) => checks.push(passed(name("every event can be read"), format!("{events} events"))),
-        Err(error) => checks.push(failed(name("every event can be read"), error.to_string(), RESTORE)),
+    for (topic, records) in [(Topic::Events, "event"), (Topic::Changes, "change"), (Topic::Rejected, "rejection")] {
+        let name = name(&format!("every {records} can be read"));
+        checks.push(match read_through(log, topic, partition) {
+            Ok(count) => passed(name, format!("{count} records")),
+            Err(error) => failed(name, error.to_string(), RESTORE),
+        });
     }
     let store = match viewer.state(partition) {
         Ok(store) => store,
@@ -148,7 +152,8 @@ fn check_partition(place: &Place, viewer: &Viewer, partition: u32, checks: &mut 
         }
         Err(error) => {
             let directory = state_directory(&place.data, partition);
-            checks.push(failed(name("the state opens"), format!("{}: {error}", directory.display()), REBUILD));
+            let advice = if matches!(error, ViewError::Mismatch { .. }) { REUNITE } else { REBUILD };
+            checks.push(failed(name("the state opens"), format!("{}: {error}", directory.display()), advice));
             return None;
         }
     };
@@ -156,10 +161,14 @@ fn check_partition(place: &Place, viewer: &Viewer, partition: u32, checks: &mut 
         Ok(()) => passed(name("no file of the state is missing"), "each is there, with its length"),
         Err(error) => failed(name("no file of the state is missing"), error.to_string(), REBUILD),
     });
+    checks.push(match store.read_through() {
+        Ok(rows) => passed(name("every row of the state can be read"), format!("{rows} rows")),
+        Err(error) => failed(name("every row of the state can be read"), error.to_string(), REBUILD),
+    });
     let position = check_position(log, &store, partition);
     checks.push(match position {
         Ok(found) => passed(name("the state is where the log says"), found),
-        Err(found) => failed(name("the state is where the log says"), found, REBUILD),
+        Err(found) => failed(name("the state is where the log says"), found, REUNITE),
     });
     let spaces = match tables::spaces::all(&store) {
         Ok(spaces) => spaces,
@@ -185,18 +194,18 @@ fn check_partition(place: &Place, viewer: &Viewer, partition: u32, checks: &mut 
     Some(store)
 }
 
-fn read_through(log: &impl ReadLog, partition: u32) -> Result<u64> {
-    let bounds = log.bounds(Topic::Events, partition)?;
+fn read_through(log: &impl ReadLog, topic: Topic, partition: u32) -> Result<u64> {
+    let bounds = log.bounds(topic, partition)?;
     let limit = recant_eventlog::ReadLimit { records_max: 10_000, bytes_max: 32 << 20 };
     let mut next = bounds.earliest;
-    let mut events = 0;
+    let mut count = 0;
     while next < bounds.end {
-        let records = log.read(Topic::Events, partition, next, limit)?;
+        let records = log.read(topic, partition, next, limit)?;
         let Some(last) = records.last() else { break };
         next = last.position.offset + 1;
-        events += records.len() as u64;
+        count += records.len() as u64;
     }
-    Ok(events)
+    Ok(count)
 }
 
 /// State and log of a directory that is being written are of slightly different moments, the log's the later: so only a

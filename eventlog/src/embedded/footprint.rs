@@ -36,7 +36,7 @@ impl Footprint {
     }
 
     fn try_of(dir: &Path) -> io::Result<Footprint> {
-        let manifest = fs::read_to_string(dir.join("CURRENT"))?.trim().to_owned();
+        let manifest = String::from_utf8_lossy(&fs::read(dir.join("CURRENT"))?).trim().to_owned();
         let manifest_len = fs::metadata(dir.join(&manifest))?.len();
         let mut logs = Vec::new();
         for entry in fs::read_dir(dir)? {

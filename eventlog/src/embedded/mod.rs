@@ -8,10 +8,11 @@
 //! - One process writes; a second is refused and told who has the log (`holder.rs`). Others read with a [`Follower`].
 //! - A full disk or a failed fsync stops it: it says so, takes nothing more, and goes on when it is opened again.
 //! - It opens after kill -9 at any moment, also in the midst of its creation, which then counts as not begun. Where its
-//!   files are damaged other than by a torn end it refuses to open, or to read the record, rather than lose some.
+//!   files are damaged other than by a torn end it refuses to open, or to read the record, rather than lose some; `seal.rs`
+//!   tells a torn end from a lost one, and `docs/damage.md` has a table of what was tried.
 //!
 //! Formats: `tables.rs` has the layout of the database, `record.rs` that of a record, `holder.rs` that of the file
-//! `writer`; everything else in the directory is RocksDB's, set as `settings.rs` says.
+//! `writer`, `seal.rs` that of `seal`; everything else in the directory is RocksDB's, set as `settings.rs` says.
 
 mod committer;
 mod durable;
@@ -19,6 +20,7 @@ mod follower;
 mod footprint;
 mod holder;
 mod record;
+mod seal;
 mod settings;
 mod tables;
 
@@ -30,6 +32,7 @@ use recant_proto::position::{Incarnation, Position};
 pub use self::committer::{Counters, WriterOptions};
 pub use self::follower::Follower;
 pub use self::footprint::Footprint;
+pub use self::seal::{Files, Sealed, Sealer, check as check_sealed};
 
 use self::committer::{Committer, encode_events, place_events};
 use self::holder::Holder;

@@ -9,14 +9,29 @@ const MIB: usize = 1 << 20;
 /// What each column family gathers in memory before it writes a table, and so about what an opening has to read again.
 pub(super) const WRITE_BUFFER_BYTES: usize = 32 * MIB;
 
+/// What the end of the newest write-ahead log can be, as its seal tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tail {
+    /// A write that was not acknowledged may be there in part.
+    MayBeTorn,
+    /// All of it was acknowledged.
+    IsWhole,
+}
+
 /// The whole database, as its writer opens it.
-pub(super) fn writer(create: bool) -> Options {
+pub(super) fn writer(create: bool, tail: Tail) -> Options {
     let mut options = shared();
     options.create_if_missing(create);
     options.create_missing_column_families(create);
     // A torn record at the end of the write-ahead log is what kill -9 leaves behind; damage anywhere else is an error. The
-    // default takes the log as ended where it is damaged, and would lose acknowledged records without a word.
-    options.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);
+    // default takes the log as ended where it is damaged, and would lose acknowledged records without a word. A flipped
+    // length in the last block looks like a torn end: where nothing can be torn, that is an error too.
+    options.set_wal_recovery_mode(match tail {
+        Tail::MayBeTorn => DBRecoveryMode::TolerateCorruptedTailRecords,
+        Tail::IsWhole => DBRecoveryMode::AbsoluteConsistency,
+    });
+    // Write-ahead logs that are no longer the newest must be there, and as long as they were.
+    options.set_track_and_verify_wals_in_manifest(true);
     // All families are flushed together: the few rejections would otherwise hold back old write-ahead logs for ever.
     options.set_atomic_flush(true);
     // Tables are written out as they grow rather than in one stall at their end, which appends would feel.
@@ -28,12 +43,22 @@ pub(super) fn writer(create: bool) -> Options {
 
 /// The whole database, as a follower opens it.
 pub(super) fn follower() -> Options {
+    // It reads write-ahead logs as RocksDB does by default, up to where they are damaged: whether that is all that was
+    // acknowledged, the seal tells.
     let mut options = shared();
     // A secondary instance must hold its tables open, since the writer deletes them when it has compacted them.
     options.set_max_open_files(-1);
     // Its diary is never read, and must be one file that is opened once (`follower.rs`).
     options.set_log_level(LogLevel::Fatal);
     options.set_max_log_file_size(0);
+    options
+}
+
+/// The whole database, opened read-only for a moment. It must watch write-ahead logs as the writer does: RocksDB 11.8 follows
+/// a null pointer where a manifest names some and a read-only instance is not told to.
+pub(super) fn reader() -> Options {
+    let mut options = follower();
+    options.set_track_and_verify_wals_in_manifest(true);
     options
 }
 

@@ -19,12 +19,15 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use recant_proto::position::{Incarnation, Position};
 use rocksdb::checkpoint::Checkpoint;
 use rocksdb::properties::{self, PropName};
 use rocksdb::{ColumnFamily, DB, Direction, ErrorKind, IteratorMode, Options, ReadOptions, WriteBatch, WriteOptions};
 
+use super::seal::{self, Files, Sealed, Sealer};
+use super::settings::Tail;
 use super::{TableUse, durable, failed, holder, record, settings};
 use crate::partition::{Extent, PartitionState};
 use crate::{Bounds, Committed, LogError, ReadLimit, Record, Topic};
@@ -51,6 +54,8 @@ pub(super) struct Header {
 /// The open database.
 pub(super) struct Tables {
     db: DB,
+    /// Of the writer; nothing more is sealed after a write that failed.
+    sealer: Mutex<Option<Sealer>>,
     /// Of the writer; let go after the database is closed.
     _lock: Option<File>,
 }
@@ -79,32 +84,44 @@ impl Tables {
             return Err(error);
         }
         let lock = holder::lock(dir)?;
+        let (sealed, tail) = check_files(dir)?;
         check_families(dir)?;
-        let tables = Self::open_to_write(dir, lock, true, write_buffer_bytes)?;
-        if tables.check_format(dir)? { Err(already()) } else { Ok(tables) }
+        let tables = Self::open_to_write(dir, lock, true, tail, write_buffer_bytes)?;
+        if tables.check_format(dir)? {
+            return Err(already());
+        }
+        tables.check_reaches(dir, sealed)?;
+        Ok(tables)
     }
 
     /// Opens the database of an existing log to write.
     pub(super) fn open(dir: &Path, write_buffer_bytes: usize) -> Result<Tables, LogError> {
         if !has_database(dir)? {
+            check_files(dir)?;
             return Err(absent(dir));
         }
         let lock = holder::lock(dir)?;
+        let (sealed, tail) = check_files(dir)?;
         check_complete(dir)?;
-        let tables = Self::open_to_write(dir, lock, false, write_buffer_bytes)?;
+        let tables = Self::open_to_write(dir, lock, false, tail, write_buffer_bytes)?;
         tables.check_created(dir)?;
+        tables.check_reaches(dir, sealed)?;
         Ok(tables)
     }
 
     /// Opens the database that another process writes, to read. `own_dir` is for what RocksDB writes as it does so.
     pub(super) fn follow(dir: &Path, own_dir: &Path) -> Result<Tables, LogError> {
+        let (sealed, _) = check_files(dir)?;
         check_complete(dir)?;
+        check_tables(dir)?;
         // A follower's write buffers hold what the writer's hold, whatever their own size is.
         let families = settings::families(settings::WRITE_BUFFER_BYTES);
         let db = DB::open_cf_descriptors_as_secondary(&settings::follower(), dir, own_dir, families)
             .map_err(|error| io_in(dir, error))?;
-        let tables = Tables { db, _lock: None };
+        let tables = Tables { db, sealer: Mutex::new(None), _lock: None };
         tables.check_created(dir)?;
+        // Opening has caught up with what was there when the seal was read, and more.
+        tables.check_reaches(dir, sealed)?;
         Ok(tables)
     }
 
@@ -116,15 +133,22 @@ impl Tables {
         match name_and_file {
             Ok((name, file)) => Ok([name, file.to_be_bytes().to_vec()].concat()),
             Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
-                Err(absent(dir))
+                // Who writes next makes it anew from the manifest.
+                if has_database(dir)? { Ok(Vec::new()) } else { Err(absent(dir)) }
             }
             Err(error) => Err(LogError::Io(format!("{}: {error}", dir.display()))),
         }
     }
 
-    fn open_to_write(dir: &Path, lock: File, create: bool, write_buffer_bytes: usize) -> Result<Tables, LogError> {
-        match DB::open_cf_descriptors(&settings::writer(create), dir, settings::families(write_buffer_bytes)) {
-            Ok(db) => Ok(Tables { db, _lock: Some(lock) }),
+    fn open_to_write(
+        dir: &Path,
+        lock: File,
+        create: bool,
+        tail: Tail,
+        write_buffer_bytes: usize,
+    ) -> Result<Tables, LogError> {
+        match DB::open_cf_descriptors(&settings::writer(create, tail), dir, settings::families(write_buffer_bytes)) {
+            Ok(db) => Ok(Tables { db, sealer: Mutex::new(Some(Sealer::of_synced(dir))), _lock: Some(lock) }),
             Err(error) if is_lock(&error) => Err(holder::held(dir)),
             Err(error) => Err(io_in(dir, error)),
         }
@@ -134,9 +158,23 @@ impl Tables {
         if self.check_format(dir)? { Ok(()) } else { Err(absent(dir)) }
     }
 
+    /// Refuses a database that does not hold all that was acknowledged.
+    fn check_reaches(&self, dir: &Path, sealed: Option<Sealed>) -> Result<(), LogError> {
+        let reached = self.db.latest_sequence_number();
+        match sealed {
+            Some(sealed) if reached < sealed.sequence => {
+                let lost = sealed.sequence - reached;
+                Err(damaged(dir, format!("its last {lost} writes were acknowledged and cannot be read")))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Whether there is a log, which must be one that we understand.
     fn check_format(&self, dir: &Path) -> Result<bool, LogError> {
         match self.meta(FORMAT_KEY)? {
+            // The first batch, which is sealed, makes the log.
+            None if seal::is_of_writes(dir) => Err(damaged(dir, "its format and name are missing".to_owned())),
             None => Ok(false),
             Some(value) => check_version(dir, &value).map(|()| true),
         }
@@ -174,8 +212,8 @@ impl Tables {
             let damaged = |detail| LogError::Damaged { position, detail };
             let (key, value) = match found.next() {
                 None => return Err(damaged("it is missing".to_owned())),
-                Some(Err(error)) if error.kind() == ErrorKind::Corruption => return Err(damaged(error.into_string())),
-                Some(found) => found.map_err(io)?,
+                Some(Err(error)) if is_damage(&error) => return Err(damaged(error.into_string())),
+                Some(found) => found.map_err(|error| self.failed(error))?,
             };
             if *key != record_key(partition, offset) {
                 return Err(damaged("it is missing".to_owned()));
@@ -197,7 +235,8 @@ impl Tables {
         while low < high {
             let middle = low + (high - low) / 2;
             let damaged = |detail| LogError::Damaged { position: Position { partition, offset: middle }, detail };
-            let value = self.db.get_pinned_cf(family, record_key(partition, middle)).map_err(io)?;
+            let value = self.db.get_pinned_cf(family, record_key(partition, middle));
+            let value = value.map_err(|error| self.failed(error))?;
             let value = value.ok_or_else(|| damaged("it is missing".to_owned()))?;
             if record::decode_append_time(&value).map_err(damaged)? < log_time_ms {
                 low = middle + 1;
@@ -210,7 +249,7 @@ impl Tables {
 
     /// For a follower: sees what the writer has written since; `follower.rs` has what to mind.
     pub(super) fn catch_up(&self) -> Result<(), LogError> {
-        self.db.try_catch_up_with_primary().map_err(io)
+        self.db.try_catch_up_with_primary().map_err(|error| self.failed(error))
     }
 
     pub(super) fn put_header(&self, batch: &mut Batch, header: Header) -> Result<(), LogError> {
@@ -243,10 +282,21 @@ impl Tables {
 
     /// Writes a batch, and returns when it is on disk. Readers of this process see it only then.
     pub(super) fn write(&self, batch: Batch) -> Result<(), LogError> {
+        let written = self.write_pieces(batch);
+        let mut sealer = self.sealer.lock().unwrap_or_else(PoisonError::into_inner);
+        match &written {
+            Ok(()) => sealer.iter_mut().for_each(|sealer| sealer.seal(self.db.latest_sequence_number())),
+            // What is in the files now is not acknowledged.
+            Err(_) => *sealer = None,
+        }
+        written
+    }
+
+    fn write_pieces(&self, batch: Batch) -> Result<(), LogError> {
         let mut options = WriteOptions::default();
         options.set_sync(true);
         for piece in batch.full.into_iter().chain([batch.last]) {
-            self.db.write_opt(piece, &options).map_err(io)?;
+            self.db.write_opt(piece, &options).map_err(|error| self.failed(error))?;
         }
         Ok(())
     }
@@ -283,12 +333,14 @@ impl Tables {
 
     /// Makes a database of the same content in a directory that does not exist; of one moment, whatever is written meanwhile.
     pub(super) fn checkpoint(&self, to: &Path) -> Result<(), LogError> {
-        Checkpoint::new(&self.db).and_then(|checkpoint| checkpoint.create_checkpoint(to)).map_err(io)
+        Checkpoint::new(&self.db)
+            .and_then(|checkpoint| checkpoint.create_checkpoint(to))
+            .map_err(|error| self.failed(error))
     }
 
     /// The names of the files that hold tables and are still needed.
     pub(super) fn live_files(&self) -> Result<Vec<String>, LogError> {
-        let files = self.db.live_files().map_err(io)?;
+        let files = self.db.live_files().map_err(|error| self.failed(error))?;
         Ok(files.into_iter().map(|file| file.name.trim_start_matches('/').to_owned()).collect())
     }
 
@@ -296,8 +348,13 @@ impl Tables {
     pub(super) fn disk_use(&self) -> Result<Vec<TableUse>, LogError> {
         let of = |name: &&str| -> Result<TableUse, LogError> {
             let family = self.family(name)?;
-            let number =
-                |property| Ok(self.db.property_int_value_cf(family, property).map_err(io)?.unwrap_or_default());
+            let number = |property| {
+                Ok(self
+                    .db
+                    .property_int_value_cf(family, property)
+                    .map_err(|error| self.failed(error))?
+                    .unwrap_or_default())
+            };
             Ok(TableUse {
                 table: (*name).to_owned(),
                 file_bytes: number(properties::LIVE_SST_FILES_SIZE)?,
@@ -309,7 +366,11 @@ impl Tables {
     }
 
     fn meta(&self, key: &[u8]) -> Result<Option<Vec<u8>>, LogError> {
-        self.db.get_cf(self.family(META)?, key).map_err(io)
+        self.db.get_cf(self.family(META)?, key).map_err(|error| self.failed(error))
+    }
+
+    fn failed(&self, error: rocksdb::Error) -> LogError {
+        io_in(self.db.path(), error)
     }
 
     fn family(&self, name: &str) -> Result<&ColumnFamily, LogError> {
@@ -321,6 +382,9 @@ impl Drop for Tables {
     fn drop(&mut self) {
         // RocksDB's own threads may otherwise outlive what they use.
         self.db.cancel_all_background_work(true);
+        // They may have changed the manifest since the last write.
+        let sealer = self.sealer.get_mut().unwrap_or_else(PoisonError::into_inner);
+        sealer.iter_mut().for_each(|sealer| sealer.seal(self.db.latest_sequence_number()));
     }
 }
 
@@ -351,8 +415,10 @@ fn check_families(dir: &Path) -> Result<Vec<String>, LogError> {
     }
     // A newer format may have families that we do not know; it still says its version where every version does.
     if names.iter().any(|name| name == META) {
-        let newer = DB::open_cf_for_read_only(&Options::default(), dir, [META], false).map_err(io)?;
-        let value = newer.cf_handle(META).map(|meta| newer.get_cf(meta, FORMAT_KEY)).transpose().map_err(io)?.flatten();
+        let failed = |error| io_in(dir, error);
+        let newer = DB::open_cf_for_read_only(&settings::reader(), dir, [META], false).map_err(failed)?;
+        let value = newer.cf_handle(META).map(|meta| newer.get_cf(meta, FORMAT_KEY));
+        let value = value.transpose().map_err(failed)?.flatten();
         if let Some(value) = value {
             check_version(dir, &value)?;
         }
@@ -383,13 +449,43 @@ fn unreadable(what: &str) -> LogError {
     LogError::Format(format!("the log's own {what} cannot be read"))
 }
 
-fn io(error: rocksdb::Error) -> LogError {
-    failed(error.into_string())
+/// An error of RocksDB, which does not always say of which database.
+fn io_in(dir: &Path, error: rocksdb::Error) -> LogError {
+    if is_damage(&error) {
+        return damaged(dir, error.into_string());
+    }
+    failed(format!("{}: {}", dir.display(), error.into_string()))
 }
 
-/// Of a database that does not open, where RocksDB does not always say which.
-fn io_in(dir: &Path, error: rocksdb::Error) -> LogError {
-    failed(format!("{}: {}", dir.display(), error.into_string()))
+/// Whether a file is not what it was, rather than that the disk failed. RocksDB has no kind of its own for one that is gone.
+fn is_damage(error: &rocksdb::Error) -> bool {
+    match error.kind() {
+        ErrorKind::Corruption => true,
+        ErrorKind::IOError => error.as_ref().contains("No such file or directory"),
+        _ => false,
+    }
+}
+
+fn damaged(dir: &Path, detail: String) -> LogError {
+    LogError::DamagedFiles { path: dir.display().to_string(), detail }
+}
+
+/// Whether the tables that the manifest names are there. A secondary instance goes back to the last moment for which they
+/// are, and says nothing.
+fn check_tables(dir: &Path) -> Result<(), LogError> {
+    let families = settings::families(settings::WRITE_BUFFER_BYTES);
+    DB::open_cf_descriptors_read_only(&settings::reader(), dir, families, false).map_err(|error| io_in(dir, error))?;
+    Ok(())
+}
+
+/// Holds the files against their seal: what was sealed, and how much may be torn.
+fn check_files(dir: &Path) -> Result<(Option<Sealed>, Tail), LogError> {
+    match seal::check(dir).map_err(|error| LogError::Io(format!("{}: {error}", dir.display())))? {
+        Files::None => Ok((None, Tail::MayBeTorn)),
+        Files::Sound { sealed, ends_as_sealed: true } => Ok((sealed, Tail::IsWhole)),
+        Files::Sound { sealed, ends_as_sealed: false } => Ok((sealed, Tail::MayBeTorn)),
+        Files::Damaged(detail) => Err(damaged(dir, detail)),
+    }
 }
 
 /// RocksDB has no kind of error of its own for a lock that another holds; these are its two texts, for another process and
@@ -497,7 +593,7 @@ mod tests {
             let refused = Tables::open(dir.path(), 1 << 20).map(|_| ()).unwrap_err().to_string();
             assert!(refused.contains("format 2") && refused.contains("format 1"), "{refused}");
             let lock = holder::lock(dir.path()).unwrap();
-            tables = Tables::open_to_write(dir.path(), lock, false, 1 << 20).unwrap();
+            tables = Tables::open_to_write(dir.path(), lock, false, Tail::MayBeTorn, 1 << 20).unwrap();
             tables.db.create_cf("tiers", &Options::default()).unwrap();
         }
         let own_dir = tempfile::tempdir().unwrap();

@@ -141,7 +141,7 @@ pub enum FoldError {
     },
     /// The state belongs to another log.
     #[error(
-        "the state is of the log {state}, and this is the log {log}; move the state directory away, and it is rebuilt"
+        "the state is of the log {state}, and this is the log {log}. If this is the right log, make the state anew with `recant rebuild`; else restore the right one from its newest snapshot (recant restore SNAPSHOT --data DIR)"
     )]
     OtherLog {
         /// What the state says.

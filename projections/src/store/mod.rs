@@ -23,9 +23,19 @@ pub enum StoreError {
     /// The state is of a newer version, of another log, or of something else.
     #[error("{0}")]
     Format(String),
+    /// The files are not what they were.
+    #[error(
+        "the state in {path} is damaged: {detail}. The log is not concerned: make the state anew with `recant rebuild`"
+    )]
+    DamagedFiles {
+        /// The directory.
+        path: String,
+        /// What is wrong.
+        detail: String,
+    },
     /// A row cannot be read back.
     #[error(
-        "a row of table {table} is damaged: {detail}. Rebuild the state from the log: stop recant, remove the state directory, start again"
+        "a row of table {table} is damaged: {detail}. The log is not concerned: make the state anew with `recant rebuild`"
     )]
     Damaged {
         /// The table.

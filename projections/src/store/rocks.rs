@@ -1,16 +1,15 @@
 //! State in RocksDB: one database a partition, one column family a table.
 //!
 //! Batches go through the write-ahead log without an fsync: killed, the process loses nothing; after a power cut the state
-//! may be behind the log of events, and is folded forward from there. Readers in other processes open the database as a
-//! secondary instance, which sees whole batches only.
+//! may be behind the log of events, and is folded forward from there. Readers in other processes open the database
+//! read-only, and see whole batches only.
 
 use std::{ops::ControlFlow, path::Path};
 
 use rocksdb::{
-    BlockBasedOptions, ColumnFamily, ColumnFamilyDescriptor, DB, DBCompressionType, Direction, IteratorMode, LogLevel,
-    Options, ReadOptions, WriteBatch, properties::BACKGROUND_ERRORS,
+    BlockBasedOptions, ColumnFamily, ColumnFamilyDescriptor, DB, DBCompressionType, Direction, IteratorMode, Options,
+    ReadOptions, WriteBatch, properties::BACKGROUND_ERRORS,
 };
-use tempfile::TempDir;
 
 use super::{Batch, Entry, Store, StoreError, Visit, WriteStore};
 use crate::tables::Table;
@@ -31,36 +30,46 @@ impl RocksStore {
         Ok(RocksStore { database })
     }
 
-    /// Opens the state of a partition that another process may be writing.
+    /// Opens the state of a partition that another process may be writing, as it is now.
+    ///
+    /// Not as a secondary instance: where a table is missing or is not what it was, that goes back to the last moment for
+    /// which all tables are there, applies the write-ahead log on top, and answers wrongly.
     pub fn follow(directory: &Path) -> Result<RocksStore, StoreError> {
         if !directory.join("CURRENT").exists() {
             return Err(StoreError::Absent(directory.display().to_string()));
         }
-        let secondary = TempDir::with_prefix("recant-follow-").map_err(|error| StoreError::Io(error.to_string()))?;
         let mut options = database_options();
-        // A secondary keeps every file open, so that the writer may remove what it no longer needs.
+        // Every file is held open, so that the writer may remove what it no longer needs.
         options.set_max_open_files(-1);
-        // Its diary is never read, and must be one file that is opened once.
-        options.set_log_level(LogLevel::Fatal);
-        options.set_max_log_file_size(0);
-        let database = DB::open_cf_descriptors_as_secondary(&options, directory, secondary.path(), families())
+        let database = DB::open_cf_descriptors_read_only(&options, directory, families(), false)
             .map_err(|error| open_error(directory, &error))?;
-        // For RocksDB's diary, which is open by now. Removed at once: readers are ended with Ctrl-C, too.
-        drop(secondary);
-        let store = RocksStore { database };
-        store.refresh()?;
-        Ok(store)
+        Ok(RocksStore { database })
     }
 
-    /// Sees what the writer has written since; for a store that was opened with [`RocksStore::follow`].
-    pub fn refresh(&self) -> Result<(), StoreError> {
-        self.database.try_catch_up_with_primary().map_err(|error| StoreError::Io(error.into_string()))
+    /// Reads every table to its end, for damage in what no question has touched; gives the number of rows.
+    pub fn read_through(&self) -> Result<u64, StoreError> {
+        let mut rows = 0;
+        for table in Table::ALL {
+            let mut options = ReadOptions::default();
+            options.set_total_order_seek(true);
+            options.fill_cache(false);
+            for entry in self.database.iterator_cf_opt(self.family(*table)?, options, IteratorMode::Start) {
+                entry.map_err(|error| self.failed(error))?;
+                rows += 1;
+            }
+        }
+        Ok(rows)
+    }
+
+    fn failed(&self, error: rocksdb::Error) -> StoreError {
+        failed(self.database.path(), &error)
     }
 
     /// Where tables cannot be written, RocksDB holds writes back in the end, until they can, and says nothing. It has failed in
     /// the background long before that.
     fn check_background(&self) -> Result<(), StoreError> {
-        let failures = self.database.property_int_value(BACKGROUND_ERRORS).map_err(io)?.unwrap_or(0);
+        let failures =
+            self.database.property_int_value(BACKGROUND_ERRORS).map_err(|error| self.failed(error))?.unwrap_or(0);
         if failures == 0 {
             return Ok(());
         }
@@ -87,6 +96,8 @@ fn database_options() -> Options {
     let mut options = Options::default();
     options.set_max_background_jobs(2);
     options.set_max_total_wal_size(256 << 20);
+    // Write-ahead logs that are no longer the newest must be there, and as long as they were: the state would have a hole.
+    options.set_track_and_verify_wals_in_manifest(true);
     options.set_keep_log_file_num(4);
     options.set_max_log_file_size(4 << 20);
     options
@@ -119,15 +130,12 @@ fn open_error(directory: &Path, error: &rocksdb::Error) -> StoreError {
         // The tables are made one by one, and rows come after all of them: this one's making was interrupted, or is not
         // at its end.
         StoreError::Absent(directory.display().to_string())
-    } else if text.contains("lock") || text.contains("LOCK") {
+    } else if error.kind() == rocksdb::ErrorKind::IOError
+        && (text.contains("While lock file") || text.contains("lock hold by current process"))
+    {
         StoreError::Held(directory.display().to_string())
-    } else if error.kind() == rocksdb::ErrorKind::Corruption {
-        StoreError::Format(format!(
-            "the state in {} is damaged ({text}); it can be rebuilt from the log: remove that directory and start again",
-            directory.display()
-        ))
     } else {
-        failed(format!("{}: {text}", directory.display()))
+        failed(directory, error)
     }
 }
 
@@ -139,23 +147,26 @@ fn after_all(prefix: &[u8]) -> Option<Vec<u8>> {
     Some(end)
 }
 
-fn io(error: rocksdb::Error) -> StoreError {
-    failed(error.into_string())
-}
-
-/// What an error of RocksDB means, which says in its text alone that the disk, a quota or a file is full.
-fn failed(text: String) -> StoreError {
-    let is_full = |words: &&str| text.contains(*words);
-    if ["No space left on device", "Disk quota exceeded", "File too large"].iter().any(is_full) {
-        StoreError::NoRoom(text)
-    } else {
-        StoreError::Io(text)
+/// What an error of RocksDB means, which often says it in its text alone: that the disk, a quota or a file is full; or damage,
+/// where a file is not what it was or is gone.
+fn failed(directory: &Path, error: &rocksdb::Error) -> StoreError {
+    let path = directory.display().to_string();
+    let text = error.to_string();
+    let says = |words: &&str| text.contains(*words);
+    if ["No space left on device", "Disk quota exceeded", "File too large"].iter().any(says) {
+        return StoreError::NoRoom(format!("{path}: {text}"));
     }
+    let is_damage = match error.kind() {
+        rocksdb::ErrorKind::Corruption => true,
+        rocksdb::ErrorKind::IOError => text.contains("No such file or directory"),
+        _ => false,
+    };
+    if is_damage { StoreError::DamagedFiles { path, detail: text } } else { StoreError::Io(format!("{path}: {text}")) }
 }
 
 impl Store for RocksStore {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        self.database.get_cf(self.family(table)?, key).map_err(io)
+        self.database.get_cf(self.family(table)?, key).map_err(|error| self.failed(error))
     }
 
     fn scan(&self, table: Table, prefix: &[u8], from: &[u8], visit: &mut Visit<'_>) -> Result<(), StoreError> {
@@ -173,7 +184,7 @@ impl Store for RocksStore {
             }
             rows.next();
         }
-        rows.status().map_err(io)
+        rows.status().map_err(|error| self.failed(error))
     }
 
     fn last(&self, table: Table, prefix: &[u8], at_most: &[u8]) -> Result<Option<Entry>, StoreError> {
@@ -181,7 +192,7 @@ impl Store for RocksStore {
         match self.database.iterator_cf(self.family(table)?, mode).next() {
             None => Ok(None),
             Some(entry) => {
-                let (key, value) = entry.map_err(io)?;
+                let (key, value) = entry.map_err(|error| self.failed(error))?;
                 Ok(key.starts_with(prefix).then(|| (key.into_vec(), value.into_vec())))
             }
         }
@@ -199,7 +210,7 @@ impl WriteStore for RocksStore {
                 None => writes.delete_cf(family, key),
             }
         }
-        self.database.write(writes).map_err(io)
+        self.database.write(writes).map_err(|error| self.failed(error))
     }
 }
 
@@ -223,7 +234,10 @@ impl RocksStore {
             let family = self.family(*table)?;
             let number = |property| {
                 Ok::<u64, StoreError>(
-                    self.database.property_int_value_cf(family, property).map_err(io)?.unwrap_or_default(),
+                    self.database
+                        .property_int_value_cf(family, property)
+                        .map_err(|error| self.failed(error))?
+                        .unwrap_or_default(),
                 )
             };
             Ok(TableUse {
@@ -239,20 +253,20 @@ impl RocksStore {
     /// Makes a copy, of one moment, in a directory that does not exist; whole files are linked rather than copied where the
     /// file system can.
     pub fn checkpoint(&self, to: &Path) -> Result<(), StoreError> {
-        let checkpoint = rocksdb::checkpoint::Checkpoint::new(&self.database).map_err(io)?;
-        checkpoint.create_checkpoint(to).map_err(io)
+        let checkpoint = rocksdb::checkpoint::Checkpoint::new(&self.database).map_err(|error| self.failed(error))?;
+        checkpoint.create_checkpoint(to).map_err(|error| self.failed(error))
     }
 
     /// The names of the files that hold tables and are still needed.
     pub fn live_files(&self) -> Result<Vec<String>, StoreError> {
-        let files = self.database.live_files().map_err(io)?;
+        let files = self.database.live_files().map_err(|error| self.failed(error))?;
         Ok(files.into_iter().map(|file| file.name.trim_start_matches('/').to_owned()).collect())
     }
 
     /// Returns when everything that was written is on disk, and not in the write-ahead log alone.
     pub fn flush(&self) -> Result<(), StoreError> {
         for table in Table::ALL {
-            self.database.flush_cf(self.family(*table)?).map_err(io)?;
+            self.database.flush_cf(self.family(*table)?).map_err(|error| self.failed(error))?;
         }
         Ok(())
     }
@@ -260,7 +274,7 @@ impl RocksStore {
     /// Whether every file that belongs to a state is there, with its length. A reader beside a writer cannot be strict about
     /// that: it takes a table whose file is missing as it was before. Only for what nobody writes meanwhile; changes nothing.
     pub fn check_files(directory: &Path) -> Result<(), StoreError> {
-        let mut options = Options::default();
+        let mut options = database_options();
         // All are opened at once.
         options.set_max_open_files(-1);
         DB::open_cf_descriptors_read_only(&options, directory, families(), false)
@@ -284,15 +298,14 @@ impl RocksStore {
         if !directory.join("CURRENT").exists() {
             return Ok(None);
         }
-        let secondary = TempDir::with_prefix("recant-version-").map_err(|error| StoreError::Io(error.to_string()))?;
-        let mut options = Options::default();
-        options.set_max_open_files(-1);
         let name = Table::Partition.name();
-        let database = DB::open_cf_as_secondary(&options, directory, secondary.path(), [name])
+        let mut options = database_options();
+        options.set_max_open_files(-1);
+        let database = DB::open_cf_for_read_only(&options, directory, [name], false)
             .map_err(|error| open_error(directory, &error))?;
-        database.try_catch_up_with_primary().map_err(io)?;
         let Some(family) = database.cf_handle(name) else { return Ok(None) };
-        let row = database.get_cf(family, crate::tables::partition::KEY).map_err(io)?;
+        let row =
+            database.get_cf(family, crate::tables::partition::KEY).map_err(|error| open_error(directory, &error))?;
         row.map(|bytes| crate::tables::decode(Table::Partition, &bytes)).transpose()
     }
 }

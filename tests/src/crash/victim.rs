@@ -28,7 +28,7 @@ use recant_projections::{fold::FoldError, store::rocks::RocksStore};
 
 use super::{
     aside::Aside,
-    events::{self, INCARNATION, SPACES, Writer},
+    events::{self, INCARNATION, Writer},
     gun::{Gun, Phase, Scene, tell},
     steps::{Moment, Step},
     watched::{WatchedLog, WatchedStore},

@@ -1,0 +1,4 @@
+//! The target `events` of `tests/src/fuzz/`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| (recant_tests::fuzz::target("events").run)(bytes));

@@ -1,0 +1,4 @@
+//! The target `maps` of `tests/src/fuzz/`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| (recant_tests::fuzz::target("maps").run)(bytes));
