@@ -18,6 +18,10 @@ use clap::Parser;
 
 use crate::{arguments::Arguments, output::Output};
 
+/// Allocates a good deal faster than the C library's, for us and not for RocksDB.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,

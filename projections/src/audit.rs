@@ -137,24 +137,26 @@ fn segments(store: &impl Store, loaded: &Space) -> Result<Vec<String>, StoreErro
         sources.push(number);
         Ok(())
     })?;
-    let listed = |space: &Space, found: &mut dyn FnMut(&There<'_, _>, &mut Vec<Item>) -> Result<(), StoreError>| {
-        let mut items = Vec::new();
-        found(&space.there(store), &mut items)?;
-        items.sort_unstable();
-        Ok::<_, StoreError>(items)
-    };
+    let (by_rows, by_pages) = (loaded.there(store), paged.there(store));
     for source in sources {
-        let mut all = |there: &There<'_, _>, items: &mut Vec<Item>| there.of_source(source, &Window::WHOLE, items);
-        if listed(loaded, &mut all)? != listed(&paged, &mut all)? {
+        let said = |there: &There<'_, _>| sorted(|items| there.of_source(source, &Window::WHOLE, items));
+        if said(&by_rows)? != said(&by_pages)? {
             wrong.push(format!("what source {source} said differs between the segments and the rows"));
         }
     }
     for agent in loaded.agents() {
-        let mut all = |there: &There<'_, _>, items: &mut Vec<Item>| there.of_agent(agent, None, &Window::WHOLE, items);
-        if listed(loaded, &mut all)? != listed(&paged, &mut all)? {
+        let wrote = |there: &There<'_, _>| sorted(|items| there.of_agent(agent, None, &Window::WHOLE, items));
+        if wrote(&by_rows)? != wrote(&by_pages)? {
             wrong.push(format!("what agent {agent:?} wrote differs between the segments and the rows"));
         }
     }
     wrong.truncate(VIOLATIONS_MAX);
     Ok(wrong)
+}
+
+fn sorted(find: impl FnOnce(&mut Vec<Item>) -> Result<(), StoreError>) -> Result<Vec<Item>, StoreError> {
+    let mut items = Vec::new();
+    find(&mut items)?;
+    items.sort_unstable();
+    Ok(items)
 }

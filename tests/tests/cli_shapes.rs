@@ -223,7 +223,7 @@ fn appending_and_the_doctor_report_what_they_did() {
     let expected = json!({"accepted": 0, "duplicates": 11, "skipped": 0, "rejected": 0, "position": "0:22"});
     assert_eq!(again, expected);
     let report = desk.json(["doctor"]);
-    check_members(&report, &["ok", "checks"], &[]);
+    check_members(&report, &["ok", "checks", "disk"], &[]);
     for check in report["checks"].as_array().unwrap() {
         check_members(check, &["name", "ok", "found"], &["advice"]);
         assert_eq!(check["ok"], true);
@@ -284,10 +284,24 @@ fn readings(desk: &Desk) -> Vec<(String, i32, String)> {
                 continue;
             }
             let run = desk.run(command.split_whitespace().chain(form));
-            readings.push((format!("{command} {form:?}"), run.status, run.text() + &run.stderr));
+            readings.push((format!("{command} {form:?}"), run.status, without_disk(run.text()) + &run.stderr));
         }
     }
     readings
+}
+
+/// What takes how much room is RocksDB's to decide, and changes when a writer opens the directory.
+fn without_disk(text: String) -> String {
+    if let Ok(mut value) = serde_json::from_str::<serde_json::Value>(&text)
+        && value.get("disk").is_some()
+    {
+        value.as_object_mut().unwrap().remove("disk");
+        return value.to_string();
+    }
+    match (text.find("room on disk"), text.find("All is well")) {
+        (Some(begin), Some(end)) => text[..begin].to_owned() + &text[end..],
+        _ => text,
+    }
 }
 
 #[test]

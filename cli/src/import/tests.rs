@@ -354,6 +354,8 @@ fn lines_that_are_no_runs_are_told_apart() {
     ] {
         assert!(outcome(line).unwrap_err().to_string().starts_with(words), "{words}");
     }
+    let long = format!("{{\"messages\": [{}{{}}]}}", "{},".repeat(50_000));
+    assert!(outcome(long.as_bytes()).unwrap_err().to_string().contains("more than 50,000"));
     let deep = format!("{{\"messages\": {}{}}}", "[".repeat(10_000), "]".repeat(10_000));
     assert!(outcome(deep.as_bytes()).unwrap_err().to_string().contains("nested deeper"));
 }

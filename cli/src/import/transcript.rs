@@ -106,12 +106,18 @@ pub struct Returned {
     pub error: Option<String>,
 }
 
+/// A run of so many messages is one that never was; each takes some kilobytes while it is turned into events.
+const MESSAGES_MAX: usize = 50_000;
+
 /// Reads a line's run. `None` if it has no `messages`; an error tells what they are if not a list.
 pub fn read(line: &Json, warnings: &mut Warnings) -> Result<Option<Transcript>, &'static str> {
     let messages = match line.get("messages") {
         None => return Ok(None),
         Some(messages) => messages.list().ok_or("not a list")?,
     };
+    if messages.len() > MESSAGES_MAX {
+        return Err("a list of more than 50,000; give the run several lines");
+    }
     let metadata = line.get("metadata").unwrap_or(&Json::Null);
     let told = |key: &str| ids::name(line, key).or_else(|| ids::name(metadata, key));
     let model = told("model").unwrap_or_default();

@@ -30,7 +30,8 @@ impl Footprint {
     pub fn of(dir: &Path) -> Result<Option<Footprint>, LogError> {
         match Self::try_of(dir) {
             Ok(footprint) => Ok(Some(footprint)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            // Nor is there one where a file lies in its place.
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
             Err(error) => Err(LogError::Io(format!("{}: {error}", dir.display()))),
         }
     }

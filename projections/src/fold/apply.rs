@@ -164,6 +164,7 @@ impl<S: Store> Context<'_, S> {
         }
         let found = ids::get(&self.staged, space, Namespace::Node, id)?.map(Node);
         if let Some(node) = found {
+            self.space.check_node(node)?;
             self.known_ids.insert(space, id, node);
         }
         Ok(found)

@@ -36,7 +36,7 @@ pub(super) fn of_node<const N: usize>(
     table: Table,
     value: &[u8],
     node: Node,
-    mut visit: impl FnMut(&[u8; N]),
+    visit: impl FnMut(&[u8; N]),
 ) -> Result<(), StoreError> {
     let (entries, rest): (&[[u8; N]], &[u8]) = value.as_chunks();
     if !rest.is_empty() {
@@ -44,6 +44,6 @@ pub(super) fn of_node<const N: usize>(
     }
     let within = within(node);
     let start = entries.partition_point(|entry| entry[..2] < within[..]);
-    entries[start..].iter().take_while(|entry| entry[..2] == within[..]).for_each(|entry| visit(entry));
+    entries[start..].iter().take_while(|entry| entry[..2] == within[..]).for_each(visit);
     Ok(())
 }

@@ -169,7 +169,7 @@ mod tests {
         let space = SpaceNumber(1);
         let entry = |number: u32| Entry {
             node: Node(number),
-            moved_from: (number % 3 > 0).then_some(Standing::In),
+            moved_from: (!number.is_multiple_of(3)).then_some(Standing::In),
             state: node_states::Row { rank: u64::from(number), ..node_states::Row::named(Node(number)) },
         };
         let entries: Vec<Entry> = (0..5_000).map(|number| entry(2 * number + 1)).collect();

@@ -51,7 +51,7 @@ pub const TARGETS: [Target; 8] = [
     Target { name: "places", run: contract::places, examples: contract::place_examples, bytes_a_byte: 16 },
     Target { name: "records", run: contract::records, examples: contract::record_examples, bytes_a_byte: 16 },
     Target { name: "rows", run: rows::rows, examples: rows::examples, bytes_a_byte: 200 },
-    Target { name: "import", run: converting::import, examples: converting::import_examples, bytes_a_byte: 600 },
+    Target { name: "import", run: converting::import, examples: converting::import_examples, bytes_a_byte: 1_600 },
     Target { name: "maps", run: converting::maps, examples: converting::map_examples, bytes_a_byte: 400 },
     Target { name: "fold", run: folding::fold, examples: folding::examples, bytes_a_byte: 200 },
 ];

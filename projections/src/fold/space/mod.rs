@@ -150,8 +150,17 @@ impl Space {
         self.tail.justifications(&self.segments)
     }
 
+    /// Numbers come from rows, which RocksDB's checksums guard; a wrong one is damage all the same, and no panic.
+    pub(crate) fn check_node(&self, node: Node) -> Result<(), StoreError> {
+        if node.0 < self.row.nodes {
+            return Ok(());
+        }
+        Err(damaged(Table::Ids, format!("there is no node {}", node.0)))
+    }
+
     /// The state of a node.
     pub fn node(&self, rows: &impl Rows, node: Node) -> Result<NodeState, StoreError> {
+        self.check_node(node)?;
         match &self.form {
             Form::Resident { graph, .. } => read(graph.node(node)),
             Form::Paged(pages) => self.view(pages, rows).node(node),
@@ -160,6 +169,7 @@ impl Space {
 
     /// Whether a node has arrived.
     pub fn has_arrived(&self, rows: &impl Rows, node: Node) -> Result<bool, StoreError> {
+        self.check_node(node)?;
         match &self.form {
             Form::Resident { graph, .. } => Ok(read(graph.premised(node))?.has_arrived),
             Form::Paged(pages) => Ok(self.view(pages, rows).premised(node)?.has_arrived),
@@ -168,6 +178,7 @@ impl Space {
 
     /// The newest justification of a node.
     pub fn newest_justification(&self, rows: &impl Rows, node: Node) -> Result<Option<Justification>, StoreError> {
+        self.check_node(node)?;
         match &self.form {
             Form::Resident { graph, .. } => Ok(read(graph.node(node))?.newest_justification),
             Form::Paged(pages) => Ok(self.view(pages, rows).bare(node)?.newest_justification),
@@ -184,6 +195,7 @@ impl Space {
 
     /// The justifications in which a node is a premise, the oldest first.
     pub fn uses_of(&self, rows: &impl Rows, node: Node) -> Result<Vec<Justification>, StoreError> {
+        self.check_node(node)?;
         match &self.form {
             Form::Resident { graph, .. } => Ok(graph.uses_of(node)),
             Form::Paged(pages) => self.view(pages, rows).uses_of(node),

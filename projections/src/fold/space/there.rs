@@ -12,7 +12,7 @@ use crate::{
         listed::{self, ItemCode},
     },
     store::{Rows, StoreError},
-    tables::{Table, justifications, nodes, said, written},
+    tables::{Table, damaged, justifications, nodes, said, written},
 };
 
 /// A space, read through its rows where it is not in memory.
@@ -58,7 +58,7 @@ impl<R: Rows> Catalogue for There<'_, R> {
             Item::Node(node) => {
                 let value = nodes::value(self.rows, self.space.number(), node)?;
                 let head = nodes::Row::decode(&value)?.head;
-                let head = head.ok_or_else(|| crate::tables::damaged(Table::Nodes, "an item has not arrived"))?;
+                let head = head.ok_or_else(|| damaged(Table::Nodes, "an item has not arrived"))?;
                 (head.observed, head.log_time_ms)
             }
             Item::Justification(justification) => {
@@ -71,7 +71,11 @@ impl<R: Rows> Catalogue for There<'_, R> {
     }
 
     fn justification(&self, id: &str) -> Result<Option<Justification>, StoreError> {
-        justifications::find(self.rows, self.space.number(), id)
+        let found = justifications::find(self.rows, self.space.number(), id)?;
+        match found.filter(|found| found.number() >= self.space.row.justifications) {
+            None => Ok(found),
+            Some(beyond) => Err(damaged(Table::Ids, format!("there is no justification {}", beyond.number()))),
+        }
     }
 
     fn has_arrived(&self, node: Node) -> Result<bool, StoreError> {

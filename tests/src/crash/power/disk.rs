@@ -3,6 +3,8 @@
 //!
 //! - Of a file, the bytes that were written when an fsync of it began that has ended well. Of what was written since, any
 //!   first part; or, where `Torn`, any of its pages, with zeros where the others were.
+//! - Of a file that is written over as a whole and never synced (the seal): nothing, what it was at any time, or a first part of
+//!   the newest followed by the rest of an older one.
 //! - Of a directory, the names that were made, changed and removed in it when an fsync of it began. Of those since, any first
 //!   part. An fsync of a file does not keep its name; most file systems are kinder than that.
 //! - What was written when an fsync failed is gone for good: a later fsync that ends well is not about it, as on Linux.
@@ -46,6 +48,8 @@ struct File {
     synced: usize,
     /// From where on an fsync has failed.
     forgotten_from: Option<usize>,
+    /// What it was before it was written over.
+    older: Vec<Vec<u8>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,6 +135,12 @@ impl Disk {
                 let name = format!("write to {:?}", self.root);
                 let file = &mut self.files[*file];
                 let from = offset.map_or(*at, |offset| offset as usize);
+                if from == 0 && bytes.len() == file.bytes.len() && !bytes.is_empty() {
+                    assert_eq!(file.synced, 0, "the model knows no writing over what was synced: {name}");
+                    file.older.push(std::mem::replace(&mut file.bytes, bytes.clone()));
+                    *at = file.bytes.len();
+                    return;
+                }
                 assert_eq!(from, file.bytes.len(), "the model knows only appending: {name}");
                 file.bytes.extend(bytes);
                 *at = file.bytes.len();
@@ -333,7 +343,24 @@ fn apply(names: &mut BTreeMap<String, Named>, naming: &Naming) {
 }
 
 impl File {
+    /// Of a file that was written over: what it was at some time, or the newest as far as it came, over an older one.
+    fn cut_between_versions(&self, random: &mut Random) -> Vec<u8> {
+        let older = &self.older[random.below(self.older.len() as u64) as usize];
+        match random.below(4) {
+            0 => Vec::new(),
+            1 => self.bytes.clone(),
+            2 => older.clone(),
+            _ => {
+                let length = random.below(self.bytes.len() as u64 + 1) as usize;
+                [&self.bytes[..length], &older[length..]].concat()
+            }
+        }
+    }
+
     fn cut(&self, left: Left, random: &mut Random) -> Vec<u8> {
+        if !self.older.is_empty() && matches!(left, Left::SomeFirstPart | Left::Torn) {
+            return self.cut_between_versions(random);
+        }
         let (synced, all) = (self.synced, self.bytes.len());
         let open = (all - synced) as u64;
         let length = match left {
