@@ -50,5 +50,6 @@ crash: needs ## kill -9 at every step ROUNDS=20 times, losses of power, full dis
 fuzz: needs ## libFuzzer on every reader of bytes, or one (NAME=events), for MINUTES=60 in all
 	scripts/fuzz $(NAME) $(MINUTES)
 
-bench: needs ## one benchmark (NAME=heart), or all; figures into results/
-	cargo run $(CARGO_FLAGS) -p recant-tests --bin bench -- $(NAME)
+bench: needs ## one benchmark (NAME=heart, ingest, opening, memory), or all; figures into results/
+	$(if $(filter memory,$(NAME)),,cargo run $(CARGO_FLAGS) -p recant-tests --bin bench -- $(NAME))
+	$(if $(filter memory all,$(NAME)),cargo run $(CARGO_FLAGS) -p recant-tests --bin memory)

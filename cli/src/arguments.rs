@@ -39,6 +39,9 @@ pub struct Common {
     /// Answer in JSON
     #[arg(long, global = true)]
     pub json: bool,
+    /// Memory for the spaces that are open, such as 512MiB; what is over it is read in pages, or closed
+    #[arg(long, global = true, env = "RECANT_MEMORY_BUDGET", value_name = "SIZE", value_parser = bytes, default_value = "1GiB")]
+    pub memory_budget: usize,
     /// A configuration file with `data` and `space` [default: recant/config.toml in the configuration directory]
     #[arg(long, global = true, env = "RECANT_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -400,4 +403,27 @@ pub struct Rebuild {
     /// Keep the old state beside the new one, as state/N.old-1
     #[arg(long)]
     pub keep_old: bool,
+}
+
+/// A size: a number of bytes, or of KiB, MiB or GiB.
+fn bytes(text: &str) -> Result<usize, String> {
+    let units = [("KiB", 10), ("MiB", 20), ("GiB", 30), ("", 0)];
+    let (number, shift) =
+        units.iter().find_map(|(unit, shift)| Some((text.strip_suffix(unit)?, *shift))).unwrap_or((text, 0));
+    let size = number.trim().parse::<usize>().ok().and_then(|number| number.checked_mul(1 << shift));
+    size.ok_or_else(|| "a size is a number of bytes, or of KiB, MiB or GiB, such as 512MiB".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bytes;
+
+    #[test]
+    fn sizes_are_read_in_their_units() {
+        let read = ["0", "17", "2KiB", "512 MiB", "1GiB"].map(|text| bytes(text).unwrap());
+        assert_eq!(read, [0, 17, 2 << 10, 512 << 20, 1 << 30]);
+        for text in ["", "MiB", "1.5GiB", "-1", "1GB", "99999999999GiB"] {
+            assert!(bytes(text).is_err(), "{text}");
+        }
+    }
 }

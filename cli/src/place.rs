@@ -37,6 +37,7 @@ struct Config {
 pub struct Place {
     pub data: PathBuf,
     pub space: String,
+    pub memory_budget_bytes: usize,
 }
 
 impl Place {
@@ -50,12 +51,13 @@ impl Place {
             let which = if space.is_empty() { "space" } else { "data" };
             return Err(Problem::wrong(format!("--{which} is empty; give it a value, or leave it out")).into());
         }
-        Ok(Place { data, space })
+        Ok(Place { data, space, memory_budget_bytes: common.memory_budget })
     }
 
     /// Opens it to write; creates it if it is not there.
     pub fn open_or_create(&self, partitions: u32) -> Result<Standalone> {
-        Ok(Standalone::open_or_create(&self.data, &self.new_log(partitions, false), Arc::new(SystemClock))?)
+        let (new, clock) = (self.new_log(partitions, false), Arc::new(SystemClock));
+        Ok(Standalone::open_or_create_within(&self.data, &new, clock, self.memory_budget_bytes)?)
     }
 
     /// Creates it, to be filled from historical data.
@@ -64,7 +66,8 @@ impl Place {
             let detail = format!("{} holds a log already; --log-time occurred fills a new one", self.data.display());
             return Err(Problem::wrong(detail).into());
         }
-        Ok(Standalone::create(&self.data, &self.new_log(partitions, true), Arc::new(SystemClock))?)
+        let (new, clock) = (self.new_log(partitions, true), Arc::new(SystemClock));
+        Ok(Standalone::create_within(&self.data, &new, clock, self.memory_budget_bytes)?)
     }
 
     fn new_log(&self, partitions: u32, log_time_occurred: bool) -> NewLog {
@@ -73,7 +76,7 @@ impl Place {
 
     /// Opens it to write; it must be there.
     pub fn open(&self) -> Result<Standalone> {
-        Ok(Standalone::open(&self.data, Arc::new(SystemClock))?)
+        Ok(Standalone::open_within(&self.data, Arc::new(SystemClock), self.memory_budget_bytes)?)
     }
 
     /// Opens it to read, whoever else writes.

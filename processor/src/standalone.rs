@@ -12,7 +12,7 @@ use recant_eventlog::{
     embedded::{CreateOptions, EmbeddedLog, Files, Sealer, WriterOptions, check_sealed},
 };
 use recant_projections::{
-    fold::{FoldError, Folded},
+    fold::{FoldError, Folded, Forms},
     store::{StoreError, rocks::RocksStore},
 };
 use recant_proto::{
@@ -108,34 +108,68 @@ pub struct Standalone {
 impl Standalone {
     /// Opens the log in a data directory, or creates it.
     pub fn open_or_create(data: &Path, new: &NewLog, clock: Arc<dyn Clock>) -> Result<Standalone, DriveError> {
-        match Self::open(data, clock.clone()) {
-            Err(DriveError::Log(LogError::Absent(_))) => match Self::create(data, new, clock.clone()) {
-                // Another process was quicker.
-                Err(DriveError::Log(LogError::Format(_))) => Self::open(data, clock),
-                created => created,
-            },
+        Self::open_or_create_within(data, new, clock, Forms::default().memory_budget_bytes)
+    }
+
+    /// The same, with so much memory for the spaces of all partitions.
+    pub fn open_or_create_within(
+        data: &Path,
+        new: &NewLog,
+        clock: Arc<dyn Clock>,
+        memory_budget_bytes: usize,
+    ) -> Result<Standalone, DriveError> {
+        match Self::open_within(data, clock.clone(), memory_budget_bytes) {
+            Err(DriveError::Log(LogError::Absent(_))) => {
+                match Self::create_within(data, new, clock.clone(), memory_budget_bytes) {
+                    // Another process was quicker.
+                    Err(DriveError::Log(LogError::Format(_))) => Self::open_within(data, clock, memory_budget_bytes),
+                    created => created,
+                }
+            }
             other => other,
         }
     }
 
     /// Opens the log in a data directory, and brings its state up to the end.
     pub fn open(data: &Path, clock: Arc<dyn Clock>) -> Result<Standalone, DriveError> {
-        Self::drive(data, EmbeddedLog::open(&log_directory(data), clock)?)
+        Self::open_within(data, clock, Forms::default().memory_budget_bytes)
+    }
+
+    /// The same, with so much memory for the spaces of all partitions.
+    pub fn open_within(
+        data: &Path,
+        clock: Arc<dyn Clock>,
+        memory_budget_bytes: usize,
+    ) -> Result<Standalone, DriveError> {
+        Self::drive(data, EmbeddedLog::open(&log_directory(data), clock)?, memory_budget_bytes)
     }
 
     /// Creates a log in a data directory that has none.
     pub fn create(data: &Path, new: &NewLog, clock: Arc<dyn Clock>) -> Result<Standalone, DriveError> {
+        Self::create_within(data, new, clock, Forms::default().memory_budget_bytes)
+    }
+
+    /// The same, with so much memory for the spaces of all partitions.
+    pub fn create_within(
+        data: &Path,
+        new: &NewLog,
+        clock: Arc<dyn Clock>,
+        memory_budget_bytes: usize,
+    ) -> Result<Standalone, DriveError> {
         let options = CreateOptions {
             incarnation: new.incarnation,
             partitions: new.partitions,
             first_records: (0..new.partitions).map(|partition| log_created(new, partition)).collect(),
             writer: WriterOptions::default(),
         };
-        Self::drive(data, EmbeddedLog::create(&log_directory(data), options, clock)?)
+        Self::drive(data, EmbeddedLog::create(&log_directory(data), options, clock)?, memory_budget_bytes)
     }
 
-    fn drive(data: &Path, log: EmbeddedLog) -> Result<Standalone, DriveError> {
+    fn drive(data: &Path, log: EmbeddedLog, memory_budget_bytes: usize) -> Result<Standalone, DriveError> {
         let log = Arc::new(log);
+        let of_partition = memory_budget_bytes / log.partitions() as usize;
+        let forms = Forms { memory_budget_bytes: of_partition, ..Forms::default() };
+        let limit = BatchLimit { forms, ..BatchLimit::default() };
         let mut drivers = Vec::new();
         let mut seals = Seals(Vec::new());
         for partition in 0..log.partitions() {
@@ -148,7 +182,7 @@ impl Standalone {
             refuse_other_tables(&directory).map_err(FoldError::from)?;
             let store = RocksStore::open(&directory).map_err(FoldError::from)?;
             seals.0.push(Sealer::of_unsynced(&directory));
-            drivers.push(Driver::open(log.clone(), store, partition, BatchLimit::default())?);
+            drivers.push(Driver::open(log.clone(), store, partition, limit)?);
         }
         let mut standalone = Standalone { seals, log, drivers };
         standalone.process(&mut |_, _| {})?;

@@ -54,7 +54,7 @@ fn main() -> ExitCode {
 
 fn run(name: Option<&str>) -> Result<(), Failure> {
     match name {
-        None => {
+        None | Some("all") => {
             run_heart(&HEART)?;
             run_ingest()?;
             run_opening()
