@@ -1,5 +1,7 @@
 //! The soak's verdict on growth: what grows with data passes, what grows by itself does not.
 
+#![allow(clippy::unwrap_used, reason = "for tests alone: what fails here fails a test")]
+
 use std::time::Duration;
 
 use recant_tests::soak::flat::{Growth, Sample};

@@ -146,7 +146,7 @@ impl Following {
             let space = self.space;
             verdict
                 .lost
-                .push(format!("the follower of {space} saw {seen} where {next} and {missed} more came before it"));
+                .push(format!("the follower of {space} saw {seen} next; {next} and {missed} more came before it"));
             self.expected.drain(..missed);
             if self.expected.pop_front().is_none() {
                 self.seen.push_front(seen);
