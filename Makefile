@@ -9,7 +9,7 @@ FIRST ?= 0
 ROUNDS ?= 20
 MINUTES ?= 60
 
-.PHONY: help needs build demo test lint oracle sim crash fuzz bench
+.PHONY: help needs build demo test lint oracle sim crash soak fuzz bench
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -46,6 +46,10 @@ crash: needs ## kill -9 at every step ROUNDS=20 times, losses of power, full dis
 	@scripts/install-crash-needs
 	cargo build $(CARGO_FLAGS) -p recant -p recant-tests --bins
 	cargo run $(CARGO_FLAGS) --quiet -p recant-tests --bin crash -- all $(ROUNDS)
+
+soak: needs ## everything at once for MINUTES=60, with kills; memory, disk, digests each minute; figures into results/
+	cargo build $(CARGO_FLAGS) -p recant -p recant-tests --bin recant --bin soak
+	cargo run $(CARGO_FLAGS) --quiet -p recant-tests --bin soak -- $(MINUTES)
 
 fuzz: needs ## libFuzzer on every reader of bytes, or one (NAME=events), for MINUTES=60 in all
 	scripts/fuzz $(NAME) $(MINUTES)

@@ -9,6 +9,7 @@ pub mod fuzz;
 pub mod generate;
 pub mod oracle;
 pub mod sim;
+pub mod soak;
 
 // The record of the log, whose encoding `fuzz` includes from the log's own crate.
 use recant_eventlog::Record;
