@@ -1,6 +1,7 @@
 //! Another process's log and state, to read and to follow.
 
 use std::{
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -48,6 +49,11 @@ pub enum ViewError {
     },
 }
 
+/// Which directory a path leads to now.
+fn inode(directory: &Path) -> Option<u64> {
+    std::fs::metadata(directory).ok().map(|metadata| metadata.ino())
+}
+
 /// A data directory that is read. Opening it changes nothing in it.
 pub struct Viewer {
     data: PathBuf,
@@ -75,12 +81,21 @@ impl Viewer {
         let mut failure = None;
         for _ in 0..OPEN_ATTEMPTS {
             let directory = self.directory_of_state(partition);
-            check_state_files(&directory)?;
+            // A rebuild puts another directory in its place, whose files may have the same names.
+            let place = inode(&directory);
+            if let Err(error) = check_state_files(&directory) {
+                if inode(&directory) == place {
+                    return Err(error.into());
+                }
+                failure = Some(error);
+                continue;
+            }
             let before = Footprint::of(&directory)?;
             let store = RocksStore::follow(&directory);
             let after = Footprint::of(&directory)?;
             if let (Some(before), Some(after)) = (&before, &after)
                 && before.only_grew_into(after)
+                && inode(&directory) == place
             {
                 let store = store.map_err(|error| refuse_other_tables(&directory).err().unwrap_or(error))?;
                 if let Some(row) = standing::get(&store)? {

@@ -22,8 +22,12 @@ use std::{
 };
 
 use recant_eventlog::{ReadLimit, ReadLog, Topic, clock::ManualClock, embedded::Follower};
-use recant_processor::standalone::{NewEvent, NewLog, Standalone};
+use recant_processor::{
+    driver::input,
+    standalone::{NewEvent, NewLog, Standalone},
+};
 use recant_projections::{
+    fold::{Forms, Partition},
     store::{Batch, Store, WriteStore, rocks::RocksStore},
     tables::{
         Table,
@@ -172,6 +176,7 @@ fn bless() {
         }
     }
     drop(standalone);
+    write_segments(&data);
     let directory = golden().join(format!("v{FORMAT_VERSION}"));
     let _ = fs::remove_dir_all(&directory);
     for database in ["log", "state/0"] {
@@ -188,6 +193,26 @@ fn bless() {
     let answers: Vec<String> = answers(&desk).iter().map(Value::to_string).collect();
     fs::write(directory.join("answers.json"), format!("[{}]\n", answers.join(",\n"))).unwrap();
     println!("wrote {}", directory.display());
+}
+
+/// Makes the state anew with segments of few items, so that a small directory has rows in every table: most of them in
+/// tables, some in the write-ahead log, and some in no segment yet.
+fn write_segments(data: &Path) {
+    let state = data.join("state/0");
+    fs::remove_dir_all(&state).unwrap();
+    let log = Follower::open(&data.join("log")).unwrap();
+    let forms = Forms { segment_items_min: 11, ..Forms::default() };
+    let store = RocksStore::open(&state).unwrap();
+    let mut partition = Partition::open(store, log.incarnation(), 0).unwrap().with_forms(forms);
+    let limit = ReadLimit { records_max: usize::MAX, bytes_max: usize::MAX };
+    let records = log.read(Topic::Events, 0, 0, limit).unwrap();
+    for (number, record) in records.iter().enumerate() {
+        partition.fold(&input(record)).unwrap();
+        partition.store().unwrap();
+        if number == records.len() - 5 {
+            partition.stored().flush().unwrap();
+        }
+    }
 }
 
 /// What the directory of a desk answers: each question with its answer.

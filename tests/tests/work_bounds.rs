@@ -76,8 +76,8 @@ fn w1_has_few_suspects_for_what_changes() {
     let cost = w1(by::<Faithful>);
     println!("w1: {cost:?}");
     let retractions = 3 * u64::from(W1.sources());
-    // ENGINE measured 7 for 11 that change; this is it with a little room.
-    assert!(cost.work.suspects <= 8 * retractions, "{cost:?}");
+    // ENGINE measured 7 suspects for 11 that change; this is it with a little room. Half of the changes are the retractions'.
+    assert!(8 * cost.work.suspects <= 6 * (cost.changes / 2), "{cost:?}");
     assert!(cost.work.restored <= retractions / 4, "{cost:?}");
 }
 
@@ -209,6 +209,6 @@ fn an_engine_that_is_right_and_slow_is_caught_here_alone() {
     }
     let slow = w1(by::<NothingTakesOver>);
     println!("w1, slow: {slow:?}");
-    assert!(slow.work.suspects > 8 * 3 * u64::from(W1.sources()), "{slow:?}");
+    assert!(8 * slow.work.suspects > 6 * (slow.changes / 2), "{slow:?}");
     assert!(many_reasons(by::<NothingTakesOver>).work.suspects > 0);
 }

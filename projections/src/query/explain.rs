@@ -290,7 +290,10 @@ impl<S: Store> Asker<'_, S> {
             if entry.offset > self.moment.position.offset {
                 break;
             }
-            let cause = moves::cause(self.store, self.space.number(), entry.offset)?;
+            let cause = match moves::cause(self.store, self.space.number(), entry.offset)? {
+                Some(cause) => Some(cause),
+                None => self.cause_of_birth(node, entry.standing)?,
+            };
             entries.push(HistoryEntry {
                 position: Position { offset: entry.offset, ..self.moment.position }.to_string(),
                 time: time::format_log_ms(entry.log_time_ms),
@@ -302,5 +305,17 @@ impl<S: Store> Asker<'_, S> {
             });
         }
         Ok(entries)
+    }
+
+    /// What bore a node OUT, if nothing else was moved by it: its own event.
+    fn cause_of_birth(&self, node: Node, standing: Standing) -> Result<Option<moves::Cause>, StoreError> {
+        let row = nodes::get(self.store, self.space.number(), node)?;
+        let Some(kind) = row.kind.filter(|_| !standing.is_in()) else { return Ok(None) };
+        let body = match kind {
+            Kind::Observation => "observed",
+            Kind::Belief | Kind::Plan => "derived",
+            Kind::Action => "action_proposed",
+        };
+        Ok(Some(moves::Cause { event: row.texts.event, body: body.to_owned(), ..moves::Cause::default() }))
     }
 }
