@@ -160,10 +160,10 @@ fn beside_a_writer_each_snapshot_is_of_one_moment() {
         if has_ended {
             break;
         }
-        std::thread::sleep(Duration::from_millis(200));
+        std::thread::sleep(Duration::from_millis(20));
     }
     println!("{} snapshots, {beside_writer} beside the writer: ends {:?}", taken.len(), ends(&taken));
-    assert!(beside_writer >= 3, "the writer is not quick enough to have no snapshot beside it");
+    assert!(beside_writer >= 1, "the writer had ended before the first snapshot");
     assert!(ends(&taken).is_sorted());
     assert_eq!(taken.last().unwrap().1, events.len() as u64 + 1);
     for (snapshot, _) in &taken {
