@@ -205,8 +205,10 @@ fn durable_fields(figures: &durable::Figures) -> Vec<(&'static str, Value)> {
 /// The figures by their keys, rounded to what they are worth.
 fn fields(figures: &Figures) -> Vec<(&'static str, Value)> {
     let rounded = |value: f64| json!((value * 1e3).round() / 1e3);
+    // A ratio below ten is worth its decimals: below one, the recompute is quicker.
+    let ratio = |value: f64| if value < 10.0 { rounded(value) } else { json!(value.round()) };
     vec![
-        ("ratio_in_memory", json!(figures.ratio_in_memory.round())),
+        ("ratio_in_memory", ratio(figures.ratio_in_memory)),
         ("median_us", rounded(figures.retract.median_us)),
         ("p99_us", rounded(figures.retract.p99_us)),
         ("recompute_median_us", rounded(figures.recompute_same_arrays.median_us)),
@@ -214,7 +216,7 @@ fn fields(figures: &Figures) -> Vec<(&'static str, Value)> {
         ("changes_median", json!(figures.changes_median)),
         ("reinstate_median_us", rounded(figures.reinstate.median_us)),
         ("reinstate_p99_us", rounded(figures.reinstate.p99_us)),
-        ("ratio_flat_copy", json!(figures.ratio_flat_copy.round())),
+        ("ratio_flat_copy", ratio(figures.ratio_flat_copy)),
         ("recompute_flat_copy_median_us", rounded(figures.recompute.median_us)),
         ("bytes_per_memory", json!(figures.bytes_per_memory)),
     ]
