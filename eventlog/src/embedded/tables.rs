@@ -324,11 +324,7 @@ impl Tables {
     /// Whether every file that belongs to the database is there, with its length.
     pub(super) fn check_files(dir: &Path) -> Result<(), LogError> {
         check_complete(dir)?;
-        // A reader's options have all files opened at once.
-        let families = settings::families(settings::WRITE_BUFFER_BYTES);
-        DB::open_cf_descriptors_read_only(&settings::reader(), dir, families, false)
-            .map(drop)
-            .map_err(|error| io_in(dir, error))
+        check_tables(dir)
     }
 
     /// Makes a database of the same content in a directory that does not exist; of one moment, whatever is written meanwhile.

@@ -201,7 +201,7 @@ impl<R: Rows> View<'_, R> {
 }
 
 /// A node without its counts, from its rows.
-pub fn bare(rows: &impl Read, recent: &Recent, space: SpaceNumber, node: Node) -> Result<NodeState, StoreError> {
+fn bare(rows: &impl Read, recent: &Recent, space: SpaceNumber, node: Node) -> Result<NodeState, StoreError> {
     let value = nodes::value(rows, space, node)?;
     let head = nodes::Row::decode(&value)?.head;
     let mut state = NodeState::named(node);

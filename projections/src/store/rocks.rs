@@ -38,12 +38,7 @@ impl RocksStore {
         if !directory.join("CURRENT").exists() {
             return Err(StoreError::Absent(directory.display().to_string()));
         }
-        let mut options = database_options();
-        // Every file is held open, so that the writer may remove what it no longer needs.
-        options.set_max_open_files(-1);
-        let database = DB::open_cf_descriptors_read_only(&options, directory, families(), false)
-            .map_err(|error| open_error(directory, &error))?;
-        Ok(RocksStore { database })
+        Ok(RocksStore { database: open_to_read(directory)? })
     }
 
     /// Reads every table to its end, for damage in what no question has touched; gives the number of rows.
@@ -90,6 +85,14 @@ impl Drop for RocksStore {
     fn drop(&mut self) {
         self.database.cancel_all_background_work(true);
     }
+}
+
+fn open_to_read(directory: &Path) -> Result<DB, StoreError> {
+    let mut options = database_options();
+    // Every file is opened at once, and held open, so that the writer may remove what it no longer needs.
+    options.set_max_open_files(-1);
+    DB::open_cf_descriptors_read_only(&options, directory, families(), false)
+        .map_err(|error| open_error(directory, &error))
 }
 
 fn database_options() -> Options {
@@ -274,12 +277,7 @@ impl RocksStore {
     /// Whether every file that belongs to a state is there, with its length. A reader beside a writer cannot be strict about
     /// that: it takes a table whose file is missing as it was before. Only for what nobody writes meanwhile; changes nothing.
     pub fn check_files(directory: &Path) -> Result<(), StoreError> {
-        let mut options = database_options();
-        // All are opened at once.
-        options.set_max_open_files(-1);
-        DB::open_cf_descriptors_read_only(&options, directory, families(), false)
-            .map(drop)
-            .map_err(|error| open_error(directory, &error))
+        open_to_read(directory).map(drop)
     }
 
     /// Whether a state has this version's tables, and no other; read from the manifest alone. What holds none has them, too.

@@ -4,13 +4,13 @@ use std::collections::{HashMap, HashSet};
 
 use recant_proto::{id::Kind, time::Instant};
 
-use super::tail::{Tail, TailReader, scan_from};
+use super::tail::{Tail, TailReader};
 use crate::{
     justification::{
         covers::{Arrived, ItemTimes},
         graph::{Arrival, EditGraph, Graph, Item, Justification, Node, Sizes},
         listed::{ItemCode, Listed},
-        paged::{self, Recent},
+        paged::Recent,
         resident::Resident,
         settle::Settled,
     },
@@ -115,7 +115,7 @@ impl Loader {
                 return Err(damaged(Table::Nodes, format!("node {} is missing", node.0)));
             }
             if let Some(head) = nodes::Row::decode(value)?.head {
-                self.put(node, &head, None)?;
+                self.put(node, &head, None);
                 self.list(node, &head);
                 if number >= self.segments.nodes {
                     self.tail.node(node, &head);
@@ -128,16 +128,23 @@ impl Loader {
     }
 
     /// Puts what the rows say of a node into the graph; its list of justifications is made from those.
-    fn put(&mut self, node: Node, head: &nodes::Head<'_>, changed: Option<node_states::Row>) -> Result<(), StoreError> {
+    fn put(&mut self, node: Node, head: &nodes::Head<'_>, changed: Option<node_states::Row>) {
         let row = changed.unwrap_or_else(|| head.birth(node));
         let Ok(()) = self.graph.edit_node(node, |state| {
             state.kind = Some(head.kind);
             state.arrival = Some(Arrival::new(head.arrival));
             state.commitment = head.commitment;
-            row.put_into(state);
-            state.newest_justification = None;
         });
-        Ok(())
+        self.put_state(node, &row);
+    }
+
+    /// The list of justifications stays: the graph makes it from those that were read.
+    fn put_state(&mut self, node: Node, row: &node_states::Row) {
+        let Ok(()) = self.graph.edit_node(node, |state| {
+            let newest_justification = state.newest_justification;
+            row.put_into(state);
+            state.newest_justification = newest_justification;
+        });
     }
 
     fn put_recent(&mut self, recent: &Recent) -> Result<(), StoreError> {
@@ -146,11 +153,7 @@ impl Loader {
             if node.0 >= known {
                 return Err(damaged(Table::Moves, format!("there is no node {}", node.0)));
             }
-            let Ok(()) = self.graph.edit_node(*node, |state| {
-                let newest_justification = state.newest_justification;
-                row.put_into(state);
-                state.newest_justification = newest_justification;
-            });
+            self.put_state(*node, row);
         }
         Ok(())
     }
@@ -171,11 +174,7 @@ impl Loader {
             if number >= known {
                 return Err(damaged(Table::NodeStates, format!("there is no node {number}")));
             }
-            let row = node_states::Row::decode(value)?;
-            let Ok(()) = self.graph.edit_node(Node(number), |state| {
-                row.put_into(state);
-                state.newest_justification = None;
-            });
+            self.put_state(Node(number), &node_states::Row::decode(value)?);
             Ok(())
         })?;
         self.states = last.map_or(known, |last| last + 1);
@@ -241,18 +240,18 @@ impl Loader {
         self.put_recent(recent)?;
         for node in std::mem::take(&mut self.changed_nodes) {
             let value = nodes::value(store, space.space(), node)?;
+            let changed = recent.state(store, space.space(), node)?;
             let Ok(known) = self.graph.node(node);
-            if let Some(head) = nodes::Row::decode(&value)?.head
-                && known.kind.is_none()
-            {
-                self.list(node, &head);
+            match (nodes::Row::decode(&value)?.head, changed) {
+                (Some(head), changed) => {
+                    if known.kind.is_none() {
+                        self.list(node, &head);
+                    }
+                    self.put(node, &head, changed);
+                }
+                (None, Some(row)) => self.put_state(node, &row),
+                (None, None) => {}
             }
-            let bare = paged::bare(store, recent, space.space(), node)?;
-            let Ok(()) = self.graph.edit_node(node, |state| {
-                let (newest_justification, newest_use) = (state.newest_justification, state.newest_use);
-                *state = bare;
-                (state.newest_justification, state.newest_use) = (newest_justification, newest_use);
-            });
         }
         for at in std::mem::take(&mut self.changed_justifications) {
             let value = store.get(Table::JustificationCovers, &justification_covers::key(space.space(), at))?;
@@ -270,7 +269,7 @@ fn clamp(rows: usize) -> u32 {
 }
 
 /// Scans the rows of a space in a table from a number on, at most so many. Gives the last number if it stopped for that.
-fn scan_some(
+pub(super) fn scan_some(
     store: &impl Store,
     table: Table,
     space: SpaceNumber,
@@ -304,7 +303,7 @@ pub fn scan_space(
     space: SpaceNumber,
     row: impl FnMut(u32, &[u8]) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
-    scan_from(store, table, space, 0, row)
+    scan_some(store, table, space, 0, usize::MAX, row).map(drop)
 }
 
 /// The counts of the engine, from statuses, arrivals, covers and edges.

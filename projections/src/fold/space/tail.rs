@@ -7,6 +7,7 @@ use hashbrown::HashMap;
 use prost::Message as _;
 use recant_proto::{id::Kind, time::Instant};
 
+use super::load::scan_some;
 use crate::{
     justification::{
         covers::Arrived,
@@ -16,8 +17,8 @@ use crate::{
     },
     store::{Batch, Rows, Store, StoreError},
     tables::{
-        SpaceNumber, Table, blocks, justifications, moved, moves, node_states, nodes, number_of, numbered, of_space,
-        said, segments, spaces, uses,
+        SpaceNumber, Table, blocks, justifications, moved, moves, node_states, nodes, of_space, said, segments, spaces,
+        uses,
         written::{self, Writer},
     },
 };
@@ -38,13 +39,14 @@ impl Tail {
     /// From the rows of the items that are in no segment.
     pub(super) fn read(store: &impl Store, space: &spaces::Row, segments: &segments::Row) -> Result<Tail, StoreError> {
         let mut tail = TailReader::default();
-        scan_from(store, Table::Nodes, space.space(), segments.nodes, |number, value| {
+        scan_some(store, Table::Nodes, space.space(), segments.nodes, usize::MAX, |number, value| {
             if let Some(head) = nodes::Row::decode(value)?.head {
                 tail.node(Node(number), &head);
             }
             Ok(())
         })?;
-        scan_from(store, Table::Justifications, space.space(), segments.justifications, |number, value| {
+        let from = segments.justifications;
+        scan_some(store, Table::Justifications, space.space(), from, usize::MAX, |number, value| {
             tail.justification(Justification::new(number), &justifications::Row::decode(value)?.head);
             Ok(())
         })?;
@@ -257,22 +259,6 @@ impl TailReader {
         };
         Tail { written: self.written.into_iter().map(in_order).collect(), ..self.tail }
     }
-}
-
-/// Scans the rows of a space in a table from a number on.
-pub(super) fn scan_from(
-    store: &impl Store,
-    table: Table,
-    space: SpaceNumber,
-    from: u32,
-    mut row: impl FnMut(u32, &[u8]) -> Result<(), StoreError>,
-) -> Result<(), StoreError> {
-    let mut outcome = Ok(());
-    store.scan(table, &of_space(space), &numbered(space, from), &mut |key, value| {
-        outcome = number_of(table, key).and_then(|number| row(number, value));
-        if outcome.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-    })?;
-    outcome
 }
 
 /// Scans what events did to nodes, from an offset on.
