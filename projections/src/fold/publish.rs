@@ -13,7 +13,7 @@ use recant_proto::{
 
 use super::{Context, Message, Output};
 use crate::{
-    justification::cascade,
+    justification::settle,
     store::{Read, Store, StoreError},
     tables::{SpaceNumber, Table, actions, events, nodes, sources},
 };
@@ -42,7 +42,7 @@ pub fn cause_of(event: &v1::Event) -> Cause {
 /// The records of the cascade of the event in hand.
 pub(super) fn cascade<S: Store>(
     context: &Context<'_, S>,
-    changes: &[cascade::Change],
+    changes: &[settle::Change],
     targets: &[v1::Target],
 ) -> Result<Vec<Output>, StoreError> {
     let frame = Frame {
@@ -65,7 +65,7 @@ pub(super) fn cascade<S: Store>(
 pub fn records(
     store: &impl Read,
     frame: &Frame<'_>,
-    changes: &[cascade::Change],
+    changes: &[settle::Change],
     targets: &[v1::Target],
 ) -> Result<Vec<Change>, StoreError> {
     if changes.is_empty() {
@@ -137,7 +137,7 @@ impl<R: Read> Maker<'_, R> {
         record
     }
 
-    fn record(&mut self, change: &cascade::Change, index: u32) -> Result<(Change, Kind), StoreError> {
+    fn record(&mut self, change: &settle::Change, index: u32) -> Result<(Change, Kind), StoreError> {
         let node = change.moved.node;
         let value = nodes::value(self.store, self.frame.number, node)?;
         let row = nodes::Row::decode(&value)?;

@@ -4,9 +4,11 @@
 //! and huge ones), and [`super::overlay`] (edits over another graph, for previews and for one operation on pages). They
 //! differ in where the state lies; the rule of belief is in [`super::settle`] and nowhere else.
 
-use std::{cmp::Reverse, collections::BinaryHeap, num::NonZeroU32};
+use std::num::NonZeroU32;
 
 use recant_proto::id::{Kind, Standing};
+
+use super::settle::Scratch;
 
 /// A node, by its number within its space. Numbers follow the order in which nodes were first named in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -66,10 +68,6 @@ impl Marks {
     pub const TOUCHED: Marks = Marks(1);
     /// It has lost its support and has not found another.
     pub const SUSPECT: Marks = Marks(2);
-    /// It waits to be looked at.
-    pub const QUEUED: Marks = Marks(4);
-    /// Its status differs from before the operation, and its distance is not known.
-    pub const CHANGED: Marks = Marks(8);
 
     /// Whether this mark is set.
     #[inline]
@@ -164,6 +162,13 @@ impl NodeState {
     #[inline]
     pub fn is_observation(&self) -> bool {
         self.kind == Some(Kind::Observation)
+    }
+
+    /// Takes it OUT, and from its support.
+    #[inline]
+    pub fn put_out(&mut self) {
+        self.is_in = false;
+        self.support = None;
     }
 
     /// The standing that the rule of belief gives it, by its counts and whether it is IN.
@@ -287,59 +292,15 @@ pub trait Graph {
     fn sizes(&self) -> Sizes;
 }
 
-/// Room that operations work in, kept from one to the next. Empty in between.
-#[derive(Debug, Clone)]
-pub struct Scratch<U> {
-    /// Nodes that lost their support, in order of rank.
-    pub lost: BinaryHeap<Reverse<(u64, Node)>>,
-    /// The same, those that the covers themselves took: sorted once.
-    pub lost_first: Vec<Reverse<(u64, Node)>>,
-    /// Nodes that lost their support and found no other.
-    pub suspects: Vec<Node>,
-    /// Nodes that could come IN.
-    pub offers: BinaryHeap<Reverse<(u64, Node, Justification)>>,
-    /// Nodes that are covered and fall.
-    pub fallen: Vec<Node>,
-    /// Places in their lists of uses.
-    pub uses: Vec<U>,
-    /// Changed nodes of one distance, and of the next.
-    pub frontiers: [Vec<(Arrival, Node)>; 2],
-}
-
-impl<U> Default for Scratch<U> {
-    fn default() -> Self {
-        Scratch {
-            lost: BinaryHeap::new(),
-            lost_first: Vec::new(),
-            suspects: Vec::new(),
-            offers: BinaryHeap::new(),
-            fallen: Vec::new(),
-            uses: Vec::new(),
-            frontiers: [Vec::new(), Vec::new()],
-        }
-    }
-}
-
-impl<U> Scratch<U> {
-    /// Whether it has grown so large, in one operation, that it is not worth keeping.
-    pub fn is_large(&self) -> bool {
-        const KEPT_MAX: usize = 1 << 14;
-        let frontiers = self.frontiers[0].capacity().max(self.frontiers[1].capacity());
-        let lost = self.lost.capacity().max(self.lost_first.capacity());
-        lost.max(self.suspects.capacity()).max(self.offers.capacity()).max(self.uses.capacity()).max(frontiers)
-            > KEPT_MAX
-    }
-}
-
 /// A graph that can be edited.
 pub trait EditGraph: Graph {
     /// Room to work in, which a graph may have kept.
-    fn take_scratch(&mut self) -> Scratch<Self::Use> {
+    fn take_scratch(&mut self) -> Scratch {
         Scratch::default()
     }
 
     /// Gives that room back.
-    fn keep_scratch(&mut self, _scratch: Scratch<Self::Use>) {}
+    fn keep_scratch(&mut self, _scratch: Scratch) {}
 
     /// Edits the state of a node.
     fn edit_node<R>(&mut self, node: Node, edit: impl FnOnce(&mut NodeState) -> R) -> Result<R, Self::Error>;

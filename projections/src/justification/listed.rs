@@ -4,7 +4,9 @@
 //! A number and, for observations, an instant is all that is kept of an item; times on the other clock are read from its
 //! row when a window asks for them.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
+
+use hashbrown::HashMap;
 
 use recant_proto::time::Instant;
 

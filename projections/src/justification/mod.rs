@@ -1,15 +1,14 @@
 //! Statuses: the rule of belief, kept true as events come.
 //!
-//! [`graph`] is what there is, [`settle`] the one operation, [`cascade`] the order in which its changes are published,
-//! [`digest`] what the state adds up to, [`invariants`] what must hold in between. [`covers`] finds what a retraction
-//! names, of what is [`listed`]. [`resident`], [`paged`] and [`overlay`] are three forms of the graph.
+//! [`graph`] is what there is, [`settle`] the one operation and the order of its changes, [`digest`] what the state adds up to, [`invariants`] what must hold in between. [`covers`] finds what a retraction
+//! names, of what is [`listed`]. `lowest` is the queue of an operation. [`resident`], [`paged`] and [`overlay`] are three forms of the graph.
 
-pub mod cascade;
 pub mod covers;
 pub mod digest;
 pub mod graph;
 pub mod invariants;
 pub mod listed;
+mod lowest;
 pub mod overlay;
 pub mod paged;
 pub mod resident;

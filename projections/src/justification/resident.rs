@@ -7,8 +7,11 @@
 
 use std::convert::Infallible;
 
-use super::graph::{
-    EditGraph, Graph, Justification, JustificationState, Node, NodeState, Premise, Premised, Scratch, Sizes,
+use hashbrown::HashMap;
+
+use super::{
+    graph::{EditGraph, Graph, Justification, JustificationState, Node, NodeState, Premise, Premised, Sizes},
+    settle::Scratch,
 };
 
 /// One edge: a premise of a justification.
@@ -28,7 +31,7 @@ pub struct Resident {
     nodes: Vec<NodeState>,
     justifications: Vec<JustificationState>,
     premises: Vec<Edge>,
-    scratch: Scratch<Premise>,
+    scratch: Scratch,
 }
 
 impl Resident {
@@ -72,6 +75,15 @@ impl Resident {
             .collect();
         list.reverse();
         list
+    }
+
+    /// The uses of nodes by the justifications from one on, the oldest first.
+    pub fn uses_from(&self, first: Justification) -> HashMap<Node, Vec<Justification>> {
+        let mut uses: HashMap<Node, Vec<Justification>> = HashMap::new();
+        for (justification, state) in self.justifications().skip(first.number() as usize) {
+            self.premises_of(state).for_each(|premise| uses.entry(premise).or_default().push(justification));
+        }
+        uses
     }
 
     /// Room for so many of each.
@@ -145,12 +157,12 @@ impl Graph for Resident {
 
 impl EditGraph for Resident {
     #[inline]
-    fn take_scratch(&mut self) -> Scratch<Premise> {
+    fn take_scratch(&mut self) -> Scratch {
         std::mem::take(&mut self.scratch)
     }
 
     #[inline]
-    fn keep_scratch(&mut self, scratch: Scratch<Premise>) {
+    fn keep_scratch(&mut self, scratch: Scratch) {
         if !scratch.is_large() {
             self.scratch = scratch;
         }

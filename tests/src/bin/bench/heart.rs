@@ -13,9 +13,8 @@
 use std::time::{Duration, Instant};
 
 use recant_projections::justification::{
-    cascade::{self, in_order},
     graph::{Item, Node, NodeState},
-    settle::{Edit, Settled, settle},
+    settle::{self, Edit, Settled, settle},
 };
 
 use crate::{
@@ -137,7 +136,6 @@ struct Tally {
 /// What the engine did in one operation.
 struct Done {
     settled: Settled,
-    changes: Vec<cascade::Change>,
     took: Duration,
 }
 
@@ -148,9 +146,8 @@ impl Engine {
         let started = Instant::now();
         let edit = put(self.0.observations_of[source as usize].clone());
         let Ok(settled) = settle(&mut self.0.graph, &edit);
-        let Ok(changes) = in_order(&mut self.0.graph, &edit, &settled);
         self.0.digest = self.0.digest.wrapping_add(settled.digest_delta);
-        Done { settled, changes, took: started.elapsed() }
+        Done { settled, took: started.elapsed() }
     }
 
     fn retract(&mut self, source: u32) -> Done {
@@ -164,7 +161,7 @@ impl Engine {
     fn measured_round(&mut self, source: u32, tally: &mut Tally) {
         let retracted = self.retract(source);
         tally.retract.push(retracted.took);
-        tally.changes.push(retracted.changes.len());
+        tally.changes.push(retracted.settled.changes.len());
         tally.suspects += retracted.settled.work.suspects;
         tally.reinstate.push(self.reinstate(source).took);
     }
@@ -180,15 +177,15 @@ impl Engine {
         let items = self.0.observations_of[source as usize].clone();
         let retracted = self.retract(source);
         opponents.rows.push(timed(|| recompute.cover(&items, rows).len()));
-        compare_changes(&retracted.changes, recompute.changes(), round)?;
+        compare_changes(&retracted.settled.changes, recompute.changes(), round)?;
         compare(&self.0, recompute, round)?;
         let reinstated = self.reinstate(source);
         recompute.uncover(&items, rows);
-        compare_changes(&reinstated.changes, recompute.changes(), round)?;
+        compare_changes(&reinstated.settled.changes, recompute.changes(), round)?;
         compare(&self.0, recompute, round)?;
         // The other form of the opponent, on the same source: statuses, changes and digest must come out the same.
         opponents.same_arrays.push(timed(|| recompute.cover(&items, &self.0.graph).len()));
-        compare_changes(&retracted.changes, recompute.changes(), round)?;
+        compare_changes(&retracted.settled.changes, recompute.changes(), round)?;
         recompute.uncover(&items, &self.0.graph);
         compare(&self.0, recompute, round)
     }
@@ -200,7 +197,7 @@ fn timed(operate: impl FnOnce() -> usize) -> Duration {
     started.elapsed()
 }
 
-fn compare_changes(engine: &[cascade::Change], recompute: &[Change], round: u32) -> Result<(), Disagreement> {
+fn compare_changes(engine: &[settle::Change], recompute: &[Change], round: u32) -> Result<(), Disagreement> {
     let engine = engine.iter().map(|change| Change {
         node: change.moved.node.0,
         is_in: change.moved.after.is_in(),
@@ -254,12 +251,12 @@ mod tests {
         compare(&engine.0, &recompute, 0).expect("both have retracted");
 
         let mut changes = recompute.changes().to_vec();
-        compare_changes(&retracted.changes, &changes, 0).expect("the changes are the same");
+        compare_changes(&retracted.settled.changes, &changes, 0).expect("the changes are the same");
         changes[0].distance += 1;
-        compare_changes(&retracted.changes, &changes, 0).expect_err("a distance differs");
+        compare_changes(&retracted.settled.changes, &changes, 0).expect_err("a distance differs");
         changes[0].distance -= 1;
         changes.swap(0, 1);
-        compare_changes(&retracted.changes, &changes, 0).expect_err("the order differs");
+        compare_changes(&retracted.settled.changes, &changes, 0).expect_err("the order differs");
 
         let digest = engine.0.digest;
         engine.reinstate(0);
