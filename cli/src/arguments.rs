@@ -39,7 +39,7 @@ pub struct Common {
     /// Answer in JSON
     #[arg(long, global = true)]
     pub json: bool,
-    /// Memory for the spaces that are open, such as 512MiB; what is over it is read in pages, or closed
+    /// Memory for open spaces and the databases beneath, such as 512MiB; spaces that go over it are read in pages, or closed
     #[arg(long, global = true, env = "RECANT_MEMORY_BUDGET", value_name = "SIZE", value_parser = bytes, default_value = "1GiB")]
     pub memory_budget: usize,
     /// A configuration file with `data` and `space` [default: recant/config.toml in the configuration directory]

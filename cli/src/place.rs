@@ -5,6 +5,7 @@ use std::{path::PathBuf, sync::Arc};
 use anyhow::Result;
 use recant_eventlog::{ReadLog, clock::SystemClock};
 use recant_processor::{
+    memory::Memory,
     standalone::{NewLog, Standalone},
     viewer::Viewer,
 };
@@ -57,7 +58,7 @@ impl Place {
     /// Opens it to write; creates it if it is not there.
     pub fn open_or_create(&self, partitions: u32) -> Result<Standalone> {
         let (new, clock) = (self.new_log(partitions, false), Arc::new(SystemClock));
-        Ok(Standalone::open_or_create_within(&self.data, &new, clock, self.memory_budget_bytes)?)
+        Ok(Standalone::open_or_create_within(&self.data, &new, clock, &Memory::within(self.memory_budget_bytes))?)
     }
 
     /// Creates it, to be filled from historical data.
@@ -67,7 +68,7 @@ impl Place {
             return Err(Problem::wrong(detail).into());
         }
         let (new, clock) = (self.new_log(partitions, true), Arc::new(SystemClock));
-        Ok(Standalone::create_within(&self.data, &new, clock, self.memory_budget_bytes)?)
+        Ok(Standalone::create_within(&self.data, &new, clock, &Memory::within(self.memory_budget_bytes))?)
     }
 
     fn new_log(&self, partitions: u32, log_time_occurred: bool) -> NewLog {
@@ -76,7 +77,7 @@ impl Place {
 
     /// Opens it to write; it must be there.
     pub fn open(&self) -> Result<Standalone> {
-        Ok(Standalone::open_within(&self.data, Arc::new(SystemClock), self.memory_budget_bytes)?)
+        Ok(Standalone::open_within(&self.data, Arc::new(SystemClock), &Memory::within(self.memory_budget_bytes))?)
     }
 
     /// Opens it to read, whoever else writes.

@@ -200,6 +200,7 @@ impl<L: ProcessLog, S: WriteStore> Driver<L, S> {
         let records = self.log.read(Topic::Events, self.number, next, self.limit.read)?;
         if records.is_empty() {
             self.measures.lag(0);
+            self.partition.finish()?;
             self.partition.load_busy()?;
             return Ok(Step::Idle);
         }

@@ -7,6 +7,7 @@
 pub mod backup;
 pub mod driver;
 pub mod measures;
+pub mod memory;
 pub mod rebuild;
 pub mod standalone;
 pub mod viewer;

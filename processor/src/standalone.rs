@@ -13,7 +13,7 @@ use recant_eventlog::{
 };
 use recant_projections::{
     fold::{FoldError, Folded, Forms},
-    store::{StoreError, rocks::RocksStore},
+    store::{StoreError, behind::WriteBehind, rocks::RocksStore},
 };
 use recant_proto::{
     id::CONTROL_SPACE,
@@ -26,6 +26,7 @@ use recant_proto::{
 use crate::{
     backup::{BackupError, Manifest, snapshot_of_writer},
     driver::{BatchLimit, DriveError, Driver},
+    memory::Memory,
     rebuild::finish_switch,
     viewer::refuse_other_tables,
 };
@@ -102,27 +103,27 @@ pub struct Standalone {
     // Dropped in this order: what the state's files have come to is sealed while they are open.
     seals: Seals,
     log: Arc<EmbeddedLog>,
-    drivers: Vec<Driver<EmbeddedLog, RocksStore>>,
+    drivers: Vec<Driver<EmbeddedLog, WriteBehind>>,
 }
 
 impl Standalone {
     /// Opens the log in a data directory, or creates it.
     pub fn open_or_create(data: &Path, new: &NewLog, clock: Arc<dyn Clock>) -> Result<Standalone, DriveError> {
-        Self::open_or_create_within(data, new, clock, Forms::default().memory_budget_bytes)
+        Self::open_or_create_within(data, new, clock, &Memory::default())
     }
 
-    /// The same, with so much memory for the spaces of all partitions.
+    /// The same, with so much memory.
     pub fn open_or_create_within(
         data: &Path,
         new: &NewLog,
         clock: Arc<dyn Clock>,
-        memory_budget_bytes: usize,
+        memory: &Memory,
     ) -> Result<Standalone, DriveError> {
-        match Self::open_within(data, clock.clone(), memory_budget_bytes) {
+        match Self::open_within(data, clock.clone(), memory) {
             Err(DriveError::Log(LogError::Absent(_))) => {
-                match Self::create_within(data, new, clock.clone(), memory_budget_bytes) {
+                match Self::create_within(data, new, clock.clone(), memory) {
                     // Another process was quicker.
-                    Err(DriveError::Log(LogError::Format(_))) => Self::open_within(data, clock, memory_budget_bytes),
+                    Err(DriveError::Log(LogError::Format(_))) => Self::open_within(data, clock, memory),
                     created => created,
                 }
             }
@@ -132,42 +133,38 @@ impl Standalone {
 
     /// Opens the log in a data directory, and brings its state up to the end.
     pub fn open(data: &Path, clock: Arc<dyn Clock>) -> Result<Standalone, DriveError> {
-        Self::open_within(data, clock, Forms::default().memory_budget_bytes)
+        Self::open_within(data, clock, &Memory::default())
     }
 
-    /// The same, with so much memory for the spaces of all partitions.
-    pub fn open_within(
-        data: &Path,
-        clock: Arc<dyn Clock>,
-        memory_budget_bytes: usize,
-    ) -> Result<Standalone, DriveError> {
-        Self::drive(data, EmbeddedLog::open(&log_directory(data), clock)?, memory_budget_bytes)
+    /// The same, with so much memory.
+    pub fn open_within(data: &Path, clock: Arc<dyn Clock>, memory: &Memory) -> Result<Standalone, DriveError> {
+        Self::drive(data, EmbeddedLog::open_with(&log_directory(data), of_log(memory), clock)?, memory)
     }
 
     /// Creates a log in a data directory that has none.
     pub fn create(data: &Path, new: &NewLog, clock: Arc<dyn Clock>) -> Result<Standalone, DriveError> {
-        Self::create_within(data, new, clock, Forms::default().memory_budget_bytes)
+        Self::create_within(data, new, clock, &Memory::default())
     }
 
-    /// The same, with so much memory for the spaces of all partitions.
+    /// The same, with so much memory.
     pub fn create_within(
         data: &Path,
         new: &NewLog,
         clock: Arc<dyn Clock>,
-        memory_budget_bytes: usize,
+        memory: &Memory,
     ) -> Result<Standalone, DriveError> {
         let options = CreateOptions {
             incarnation: new.incarnation,
             partitions: new.partitions,
             first_records: (0..new.partitions).map(|partition| log_created(new, partition)).collect(),
-            writer: WriterOptions::default(),
+            writer: of_log(memory),
         };
-        Self::drive(data, EmbeddedLog::create(&log_directory(data), options, clock)?, memory_budget_bytes)
+        Self::drive(data, EmbeddedLog::create(&log_directory(data), options, clock)?, memory)
     }
 
-    fn drive(data: &Path, log: EmbeddedLog, memory_budget_bytes: usize) -> Result<Standalone, DriveError> {
+    fn drive(data: &Path, log: EmbeddedLog, memory: &Memory) -> Result<Standalone, DriveError> {
         let log = Arc::new(log);
-        let of_partition = memory_budget_bytes / log.partitions() as usize;
+        let of_partition = memory.spaces_bytes / log.partitions() as usize;
         let forms = Forms { memory_budget_bytes: of_partition, ..Forms::default() };
         let limit = BatchLimit { forms, ..BatchLimit::default() };
         let mut drivers = Vec::new();
@@ -180,7 +177,9 @@ impl Standalone {
             check_state_files(&directory).map_err(FoldError::from)?;
             // Before it is opened to write, which would give it those of our tables that it lacks.
             refuse_other_tables(&directory).map_err(FoldError::from)?;
-            let store = RocksStore::open(&directory).map_err(FoldError::from)?;
+            let store = RocksStore::open_sharing(&directory, memory.of_state())
+                .and_then(WriteBehind::new)
+                .map_err(FoldError::from)?;
             seals.0.push(Sealer::of_unsynced(&directory));
             drivers.push(Driver::open(log.clone(), store, partition, limit)?);
         }
@@ -232,7 +231,7 @@ impl Standalone {
                     let io = |error: std::io::Error| LogError::Io(format!("{}: {error}", parent.display()));
                     std::fs::create_dir_all(parent).map_err(io)?;
                 }
-                driver.state().stored().checkpoint(&directory)?;
+                driver.state().stored().written()?.checkpoint(&directory)?;
             }
             Ok(())
         };
@@ -240,10 +239,14 @@ impl Standalone {
     }
 
     /// The driver of a space's partition.
-    pub fn driver_of(&mut self, space: &str) -> Option<&mut Driver<EmbeddedLog, RocksStore>> {
+    pub fn driver_of(&mut self, space: &str) -> Option<&mut Driver<EmbeddedLog, WriteBehind>> {
         let partition = names::partition_of(space.as_bytes(), self.log.partitions());
         self.drivers.get_mut(partition as usize)
     }
+}
+
+fn of_log(memory: &Memory) -> WriterOptions {
+    WriterOptions { shared: Some(memory.of_log()), ..WriterOptions::default() }
 }
 
 /// Seals of the states. A state that loses its end is folded forward; one whose manifest loses its end would have holes.

@@ -1,4 +1,8 @@
 //! What makes an event valid by itself, whatever the state: the rules of `docs/contract.md` that need no memory.
+//!
+//! The field that a check is about is written out only when it fails.
+
+use std::fmt::Display;
 
 use crate::{
     id::{self, CONTROL_SPACE, ID_BYTES_MAX},
@@ -52,18 +56,18 @@ fn check_space(space: &str, body: &Body) -> Checked {
 }
 
 /// Checks an id that must be there.
-pub fn check_id(field: &str, text: &str) -> Checked {
+pub fn check_id(field: impl Display, text: &str) -> Checked {
     if text.is_empty() {
-        return Err(Violation::at(Code::MissingField, field, "must be there, 1 to 256 bytes"));
+        return Err(Violation::at(Code::MissingField, field.to_string(), "must be there, 1 to 256 bytes"));
     }
     optional_id(field, text)
 }
 
-fn optional_id(field: &str, text: &str) -> Checked {
+fn optional_id(field: impl Display, text: &str) -> Checked {
     if text.len() > ID_BYTES_MAX {
         return Err(Violation::at(
             Code::IdTooLong,
-            field,
+            field.to_string(),
             format!("{} bytes; an id has at most {ID_BYTES_MAX}", text.len()),
         ));
     }
@@ -172,7 +176,7 @@ impl Checker<'_> {
         let Some(justification) = justification else {
             return Err(Violation::at(Code::MissingField, field, "a reason must be there"));
         };
-        optional_id(&format!("{field}.id"), &justification.id)?;
+        optional_id(format_args!("{field}.id"), &justification.id)?;
         let premises = justification.premises.len();
         if premises == 0 {
             let detail = "a reason needs a premise; what rests on nothing is an observation from its source";
@@ -192,10 +196,10 @@ impl Checker<'_> {
                 ("prompt_version", &rule.prompt_version),
                 ("input_hash", &rule.input_hash),
             ] {
-                optional_id(&format!("{field}.rule.{name}"), text)?;
+                optional_id(format_args!("{field}.rule.{name}"), text)?;
             }
         }
-        self.ids(&format!("{field}.premises"), &justification.premises)
+        self.ids(format_args!("{field}.premises"), &justification.premises)
     }
 
     fn retracted(&self, retracted: &Retracted) -> Checked {
@@ -252,10 +256,10 @@ impl Checker<'_> {
 
     fn content(&self, field: &str, content: Option<&Content>) -> Checked {
         let Some(content) = content else { return Ok(()) };
-        optional_id(&format!("{field}.media_type"), &content.media_type)?;
+        optional_id(format_args!("{field}.media_type"), &content.media_type)?;
         match &content.form {
             None => Ok(()),
-            Some(Form::Text(text)) => self.text(&format!("{field}.text"), text),
+            Some(Form::Text(text)) => self.text(format_args!("{field}.text"), text),
             Some(Form::Hash(hash)) => {
                 one_of(&format!("{field}.hash.algorithm"), &hash.algorithm, &["sha256", "blake3"])?;
                 if hash.digest.len() != 32 {
@@ -264,48 +268,50 @@ impl Checker<'_> {
                 Ok(())
             }
             Some(Form::Encrypted(encrypted)) => {
-                check_id(&format!("{field}.encrypted.key_id"), &encrypted.key_id)?;
+                check_id(format_args!("{field}.encrypted.key_id"), &encrypted.key_id)?;
                 if encrypted.ciphertext.len() > self.limits.max_text_bytes as usize {
-                    return Err(self.too_large(&format!("{field}.encrypted.ciphertext"), encrypted.ciphertext.len()));
+                    return Err(
+                        self.too_large(format_args!("{field}.encrypted.ciphertext"), encrypted.ciphertext.len())
+                    );
                 }
                 Ok(())
             }
         }
     }
 
-    fn text(&self, field: &str, text: &str) -> Checked {
+    fn text(&self, field: impl Display, text: &str) -> Checked {
         if text.len() > self.limits.max_text_bytes as usize { Err(self.too_large(field, text.len())) } else { Ok(()) }
     }
 
-    fn too_large(&self, field: &str, bytes: usize) -> Violation {
+    fn too_large(&self, field: impl Display, bytes: usize) -> Violation {
         let detail =
             format!("{bytes} bytes; the limit is {}. Give content as a hash, or in parts", self.limits.max_text_bytes);
-        Violation::at(Code::TextTooLarge, field, detail)
+        Violation::at(Code::TextTooLarge, field.to_string(), detail)
     }
 
     fn literals(&self, field: &str, literals: &[crate::v1::Literal]) -> Checked {
         literals.iter().enumerate().try_for_each(|(index, literal)| {
-            optional_id(&format!("{field}[{index}].kind"), &literal.kind)?;
-            self.text(&format!("{field}[{index}].value"), &literal.value)
+            optional_id(format_args!("{field}[{index}].kind"), &literal.kind)?;
+            self.text(format_args!("{field}[{index}].value"), &literal.value)
         })
     }
 
     fn attributes(&self, field: &str, attributes: &std::collections::BTreeMap<String, String>) -> Checked {
         attributes.iter().try_for_each(|(name, value)| {
             check_id(field, name)?;
-            self.text(&format!("{field}.{name}"), value)
+            self.text(format_args!("{field}.{name}"), value)
         })
     }
 
-    fn ids(&self, field: &str, ids: &[String]) -> Checked {
-        ids.iter().enumerate().try_for_each(|(index, id)| check_id(&format!("{field}[{index}]"), id))
+    fn ids(&self, field: impl Display, ids: &[String]) -> Checked {
+        ids.iter().enumerate().try_for_each(|(index, id)| check_id(format_args!("{field}[{index}]"), id))
     }
 }
 
 /// Numbers that are not finite have no place in a distance, and JSON has no way to write them.
 fn check_embedding(field: &str, embedding: Option<&Embedding>) -> Checked {
     let Some(embedding) = embedding else { return Ok(()) };
-    check_id(&format!("{field}.model"), &embedding.model)?;
+    check_id(format_args!("{field}.model"), &embedding.model)?;
     if embedding.values.is_empty() {
         return Err(Violation::at(
             Code::MissingField,
@@ -324,12 +330,12 @@ fn check_embedding(field: &str, embedding: Option<&Embedding>) -> Checked {
 fn check_target(field: &str, target: &Target) -> Checked {
     match &target.what {
         None => return Err(Violation::at(Code::MissingField, field, "name a source, node, justification or agent")),
-        Some(What::Source(id)) => check_id(&format!("{field}.source"), id)?,
-        Some(What::Node(id)) => check_id(&format!("{field}.node"), id)?,
-        Some(What::Justification(id)) => check_id(&format!("{field}.justification"), id)?,
+        Some(What::Source(id)) => check_id(format_args!("{field}.source"), id)?,
+        Some(What::Node(id)) => check_id(format_args!("{field}.node"), id)?,
+        Some(What::Justification(id)) => check_id(format_args!("{field}.justification"), id)?,
         Some(What::Agent(agent)) => {
-            check_id(&format!("{field}.agent.agent"), &agent.agent)?;
-            optional_id(&format!("{field}.agent.run"), &agent.run)?;
+            check_id(format_args!("{field}.agent.agent"), &agent.agent)?;
+            optional_id(format_args!("{field}.agent.run"), &agent.run)?;
         }
     }
     target.window.as_ref().map_or(Ok(()), |window| check_window(&format!("{field}.window"), window))

@@ -357,11 +357,9 @@ impl<'a, D: Disk> Run<'a, D> {
         }
         replay.store()?;
         self.batched()?.store()?;
-        let hashes = |hashes: [&[u8]; 2]| hashes.map(<[u8]>::to_vec);
-        let steadily = hashes([self.steady.outputs_hash(), self.steady.last_record_hash()]);
-        same("hashes after a replay", &steadily, &hashes([replay.outputs_hash(), replay.last_record_hash()]))?;
-        let batched = self.batched()?;
-        same("hashes in batches", &steadily, &hashes([batched.outputs_hash(), batched.last_record_hash()]))?;
+        let steadily = hashes(&self.steady);
+        same("hashes after a replay", &steadily, &hashes(&replay))?;
+        same("hashes in batches", &steadily, &hashes(self.batched()?))?;
         same_rows("rows after a replay", &rows(&self.steady_store)?, &rows(&replay_store)?)?;
         audited(self.batched()?.stored())?;
         let spaces: Vec<String> = self.oracle.spaces().map(|(name, _)| name.to_owned()).collect();
@@ -375,6 +373,10 @@ impl<'a, D: Disk> Run<'a, D> {
         self.figures.graphs_with_ring = u64::from(self.oracle.spaces().any(|(_, space)| has_ring(space)));
         Ok(self.figures)
     }
+}
+
+fn hashes<S: WriteStore>(partition: &Partition<S>) -> [Vec<u8>; 2] {
+    [partition.outputs_hash().to_vec(), partition.last_record_hash()]
 }
 
 fn open<S: WriteStore>(store: S, settings: &Settings) -> Result<Partition<S>, Differs> {

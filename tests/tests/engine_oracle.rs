@@ -120,11 +120,11 @@ fn written(seed: u64) -> Vec<Record> {
     seeded(seed, UNIVERSE_MAX, RECORDS_MAX).next().map(|sequence| records(&sequence)).unwrap_or_default()
 }
 
-/// Resident from the start; in pages throughout; or in pages and soon resident, back and forth. With segments of few items.
+/// Resident from the start, and closed when idle; in pages throughout; or in pages and soon resident, back and forth. With segments of few items.
 fn forms(seed: u64) -> Forms {
     let forms = Forms { segment_items_min: 6, ..Forms::default() };
     match seed % 3 {
-        0 => forms,
+        0 => Forms { idle_events_max: 8, ..forms },
         1 => Forms { resident_max: 0, memory_budget_bytes: 0, ..forms },
         _ => Forms { resident_max: 0, load_rows_max: 7, ..forms },
     }

@@ -21,13 +21,13 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, RecvTimeoutError, SendTimeoutError, Sender, bounded};
 use recant_proto::position::Position;
 
-use super::record;
 use super::tables::{Batch, Tables};
+use super::{record, settings::Buffers};
 use crate::partition::PartitionState;
 use crate::{Clock, Commit, Committed, Epoch, LogError, NewRecord, Output, Topic};
 
 /// The bounds of the writer.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct WriterOptions {
     /// How many calls may wait to be written.
     pub queue_requests_max: usize,
@@ -45,6 +45,8 @@ pub struct WriterOptions {
     pub piece_bytes: usize,
     /// How much of each topic is gathered in memory before it is written as a table.
     pub write_buffer_bytes: usize,
+    /// What the database shares with others of the process, if anything.
+    pub shared: Option<Buffers>,
 }
 
 impl Default for WriterOptions {
@@ -57,6 +59,7 @@ impl Default for WriterOptions {
             request_bytes_max: 1 << 30,
             piece_bytes: 4 << 20,
             write_buffer_bytes: super::settings::WRITE_BUFFER_BYTES,
+            shared: None,
         }
     }
 }

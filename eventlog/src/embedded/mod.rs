@@ -33,6 +33,7 @@ pub use self::committer::{Counters, WriterOptions};
 pub use self::follower::Follower;
 pub use self::footprint::Footprint;
 pub use self::seal::{Files, Sealed, Sealer, check as check_sealed};
+pub use self::settings::Buffers;
 
 use self::committer::{Committer, encode_events, place_events};
 use self::holder::Holder;
@@ -95,7 +96,7 @@ impl EmbeddedLog {
         check_partitions(&first_records, partitions)?;
         let events = encode_events(&first_records, writer.request_bytes_max)?;
 
-        let tables = Tables::create(dir, writer.write_buffer_bytes)?;
+        let tables = Tables::create(dir, &writer)?;
         let header = Header { incarnation, partitions };
         let mut states = vec![PartitionState::default(); partitions as usize];
         let mut batch = Batch::new(writer.piece_bytes);
@@ -117,7 +118,7 @@ impl EmbeddedLog {
 
     /// Opens a log to write, within other bounds.
     pub fn open_with(dir: &Path, writer: WriterOptions, clock: Arc<dyn Clock>) -> Result<EmbeddedLog, LogError> {
-        let tables = Tables::open(dir, writer.write_buffer_bytes)?;
+        let tables = Tables::open(dir, &writer)?;
         let header = tables.header()?;
         let states: Vec<_> =
             (0..header.partitions).map(|partition| tables.partition_state(partition)).collect::<Result<_, _>>()?;

@@ -1,6 +1,9 @@
 //! How RocksDB is set for the log. Every setting that differs from RocksDB's default is here, with its reason.
 
-use rocksdb::{BlockBasedOptions, Cache, ColumnFamilyDescriptor, DBCompressionType, DBRecoveryMode, LogLevel, Options};
+use rocksdb::{
+    BlockBasedOptions, Cache, ColumnFamilyDescriptor, DBCompressionType, DBRecoveryMode, LogLevel, Options,
+    WriteBufferManager,
+};
 
 use super::tables::{META, RECORD_FAMILIES};
 
@@ -8,6 +11,24 @@ const MIB: usize = 1 << 20;
 
 /// What each column family gathers in memory before it writes a table, and so about what an opening has to read again.
 pub(super) const WRITE_BUFFER_BYTES: usize = 32 * MIB;
+
+/// Of a database that shares nothing.
+const CACHE_BYTES: usize = 64 * MIB;
+
+/// What the databases of a process share, so that there is one budget for all of them.
+#[derive(Clone)]
+pub struct Buffers {
+    /// Blocks of tables that were read.
+    pub blocks: Cache,
+    /// What is gathered in memory before it is written as a table.
+    pub write_buffers: WriteBufferManager,
+}
+
+impl std::fmt::Debug for Buffers {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Buffers").finish_non_exhaustive()
+    }
+}
 
 /// What the end of the newest write-ahead log can be, as its seal tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,8 +40,11 @@ pub(super) enum Tail {
 }
 
 /// The whole database, as its writer opens it.
-pub(super) fn writer(create: bool, tail: Tail) -> Options {
-    let mut options = shared();
+pub(super) fn writer(create: bool, tail: Tail, shared: Option<&Buffers>) -> Options {
+    let mut options = bounded_diary();
+    if let Some(shared) = shared {
+        options.set_write_buffer_manager(&shared.write_buffers);
+    }
     options.create_if_missing(create);
     options.create_missing_column_families(create);
     // A torn record at the end of the write-ahead log is what kill -9 leaves behind; damage anywhere else is an error. The
@@ -45,7 +69,7 @@ pub(super) fn writer(create: bool, tail: Tail) -> Options {
 pub(super) fn follower() -> Options {
     // It reads write-ahead logs as RocksDB does by default, up to where they are damaged: whether that is all that was
     // acknowledged, the seal tells.
-    let mut options = shared();
+    let mut options = bounded_diary();
     // A secondary instance must hold its tables open, since the writer deletes them when it has compacted them.
     options.set_max_open_files(-1);
     // Its diary is never read, and must be one file that is opened once (`follower.rs`).
@@ -63,9 +87,10 @@ pub(super) fn reader() -> Options {
 }
 
 /// The column families. The default one is always there and stays empty.
-pub(super) fn families(write_buffer_bytes: usize) -> Vec<ColumnFamilyDescriptor> {
-    let cache = Cache::new_lru_cache(64 * MIB);
-    let records = RECORD_FAMILIES.map(|name| ColumnFamilyDescriptor::new(name, records(&cache, write_buffer_bytes)));
+pub(super) fn families(write_buffer_bytes: usize, shared: Option<&Buffers>) -> Vec<ColumnFamilyDescriptor> {
+    let own = Cache::new_lru_cache(CACHE_BYTES);
+    let cache = shared.map_or(&own, |shared| &shared.blocks);
+    let records = RECORD_FAMILIES.map(|name| ColumnFamilyDescriptor::new(name, records(cache, write_buffer_bytes)));
     let mut meta = Options::default();
     // Tens of bytes for each partition, overwritten with every batch.
     meta.set_write_buffer_size(write_buffer_bytes);
@@ -88,7 +113,7 @@ fn records(cache: &Cache, write_buffer_bytes: usize) -> Options {
     options
 }
 
-fn shared() -> Options {
+fn bounded_diary() -> Options {
     let mut options = Options::default();
     // RocksDB's own diary, bounded.
     options.set_log_level(LogLevel::Info);

@@ -27,8 +27,8 @@ use rocksdb::properties::{self, PropName};
 use rocksdb::{ColumnFamily, DB, Direction, ErrorKind, IteratorMode, Options, ReadOptions, WriteBatch, WriteOptions};
 
 use super::seal::{self, Files, Sealed, Sealer};
-use super::settings::Tail;
 use super::{TableUse, durable, failed, holder, record, settings};
+use super::{committer::WriterOptions, settings::Tail};
 use crate::partition::{Extent, PartitionState};
 use crate::{Bounds, Committed, LogError, ReadLimit, Record, Topic};
 
@@ -77,7 +77,7 @@ impl Batch {
 
 impl Tables {
     /// Opens the database to write, making what is missing of it; a log that is already there is an error.
-    pub(super) fn create(dir: &Path, write_buffer_bytes: usize) -> Result<Tables, LogError> {
+    pub(super) fn create(dir: &Path, writer: &WriterOptions) -> Result<Tables, LogError> {
         let already = || LogError::Format(format!("{} already holds a log; use another directory", dir.display()));
         durable::create_directory(dir).map_err(|error| failed(format!("{}: {error}", dir.display())))?;
         if let Err(error @ LogError::Format(_)) = check_families(dir) {
@@ -86,7 +86,7 @@ impl Tables {
         let lock = holder::lock(dir)?;
         let (sealed, tail) = check_files(dir)?;
         check_families(dir)?;
-        let tables = Self::open_to_write(dir, lock, true, tail, write_buffer_bytes)?;
+        let tables = Self::open_to_write(dir, lock, true, tail, writer)?;
         if tables.check_format(dir)? {
             return Err(already());
         }
@@ -95,7 +95,7 @@ impl Tables {
     }
 
     /// Opens the database of an existing log to write.
-    pub(super) fn open(dir: &Path, write_buffer_bytes: usize) -> Result<Tables, LogError> {
+    pub(super) fn open(dir: &Path, writer: &WriterOptions) -> Result<Tables, LogError> {
         if !has_database(dir)? {
             check_files(dir)?;
             return Err(absent(dir));
@@ -103,7 +103,7 @@ impl Tables {
         let lock = holder::lock(dir)?;
         let (sealed, tail) = check_files(dir)?;
         check_complete(dir)?;
-        let tables = Self::open_to_write(dir, lock, false, tail, write_buffer_bytes)?;
+        let tables = Self::open_to_write(dir, lock, false, tail, writer)?;
         tables.check_created(dir)?;
         tables.check_reaches(dir, sealed)?;
         Ok(tables)
@@ -115,7 +115,7 @@ impl Tables {
         check_complete(dir)?;
         check_tables(dir)?;
         // A follower's write buffers hold what the writer's hold, whatever their own size is.
-        let families = settings::families(settings::WRITE_BUFFER_BYTES);
+        let families = settings::families(settings::WRITE_BUFFER_BYTES, None);
         let db = DB::open_cf_descriptors_as_secondary(&settings::follower(), dir, own_dir, families)
             .map_err(|error| io_in(dir, error))?;
         let tables = Tables { db, sealer: Mutex::new(None), _lock: None };
@@ -145,9 +145,11 @@ impl Tables {
         lock: File,
         create: bool,
         tail: Tail,
-        write_buffer_bytes: usize,
+        writer: &WriterOptions,
     ) -> Result<Tables, LogError> {
-        match DB::open_cf_descriptors(&settings::writer(create, tail), dir, settings::families(write_buffer_bytes)) {
+        let shared = writer.shared.as_ref();
+        let families = settings::families(writer.write_buffer_bytes, shared);
+        match DB::open_cf_descriptors(&settings::writer(create, tail, shared), dir, families) {
             Ok(db) => Ok(Tables { db, sealer: Mutex::new(Some(Sealer::of_synced(dir))), _lock: Some(lock) }),
             Err(error) if is_lock(&error) => Err(holder::held(dir)),
             Err(error) => Err(io_in(dir, error)),
@@ -469,7 +471,7 @@ fn damaged(dir: &Path, detail: String) -> LogError {
 /// Whether the tables that the manifest names are there. A secondary instance goes back to the last moment for which they
 /// are, and says nothing.
 fn check_tables(dir: &Path) -> Result<(), LogError> {
-    let families = settings::families(settings::WRITE_BUFFER_BYTES);
+    let families = settings::families(settings::WRITE_BUFFER_BYTES, None);
     DB::open_cf_descriptors_read_only(&settings::reader(), dir, families, false).map_err(|error| io_in(dir, error))?;
     Ok(())
 }
@@ -581,21 +583,22 @@ mod tests {
     fn a_newer_format_is_refused_by_its_version_even_with_families_of_its_own() {
         let dir = tempfile::tempdir().unwrap();
         {
-            let mut tables = Tables::create(dir.path(), 1 << 20).unwrap();
+            let mut tables = Tables::create(dir.path(), &WriterOptions::default()).unwrap();
             let mut batch = Batch::new(1 << 20);
             batch.last.put_cf(tables.family(META).unwrap(), FORMAT_KEY, 2_u32.to_be_bytes());
             tables.write(batch).unwrap();
             drop(tables);
-            let refused = Tables::open(dir.path(), 1 << 20).map(|_| ()).unwrap_err().to_string();
+            let refused = Tables::open(dir.path(), &WriterOptions::default()).map(|_| ()).unwrap_err().to_string();
             assert!(refused.contains("format 2") && refused.contains("format 1"), "{refused}");
             let lock = holder::lock(dir.path()).unwrap();
-            tables = Tables::open_to_write(dir.path(), lock, false, Tail::MayBeTorn, 1 << 20).unwrap();
+            tables =
+                Tables::open_to_write(dir.path(), lock, false, Tail::MayBeTorn, &WriterOptions::default()).unwrap();
             tables.db.create_cf("tiers", &Options::default()).unwrap();
         }
         let own_dir = tempfile::tempdir().unwrap();
         let refusals = [
-            Tables::open(dir.path(), 1 << 20).map(|_| ()),
-            Tables::create(dir.path(), 1 << 20).map(|_| ()),
+            Tables::open(dir.path(), &WriterOptions::default()).map(|_| ()),
+            Tables::create(dir.path(), &WriterOptions::default()).map(|_| ()),
             Tables::follow(dir.path(), own_dir.path()).map(|_| ()),
         ];
         for refusal in refusals {
@@ -611,7 +614,9 @@ mod tests {
         options.create_if_missing(true);
         options.create_missing_column_families(true);
         drop(DB::open_cf(&options, dir.path(), ["theirs"]).unwrap());
-        for refusal in [Tables::open(dir.path(), 1 << 20), Tables::create(dir.path(), 1 << 20)] {
+        for refusal in
+            [Tables::open(dir.path(), &WriterOptions::default()), Tables::create(dir.path(), &WriterOptions::default())]
+        {
             assert!(matches!(refusal.map(|_| ()), Err(LogError::Format(text)) if text.contains("theirs")));
         }
         assert_eq!(DB::list_cf(&options, dir.path()).unwrap(), ["default", "theirs"]);
@@ -621,8 +626,8 @@ mod tests {
     #[test]
     fn an_interrupted_creation_is_no_log_and_can_be_repeated() {
         let dir = tempfile::tempdir().unwrap();
-        drop(Tables::create(dir.path(), 1 << 20).unwrap());
-        assert!(matches!(Tables::open(dir.path(), 1 << 20), Err(LogError::Absent(_))));
-        assert!(Tables::create(dir.path(), 1 << 20).is_ok());
+        drop(Tables::create(dir.path(), &WriterOptions::default()).unwrap());
+        assert!(matches!(Tables::open(dir.path(), &WriterOptions::default()), Err(LogError::Absent(_))));
+        assert!(Tables::create(dir.path(), &WriterOptions::default()).is_ok());
     }
 }

@@ -343,7 +343,7 @@ impl<S: Store> Context<'_, S> {
     {
         let Some(justification) = justification else { return Ok(None) };
         let mut premises: Vec<&str> = Vec::with_capacity(justification.premises.len());
-        let mut seen = std::collections::HashSet::new();
+        let mut seen = hashbrown::HashSet::with_capacity(justification.premises.len());
         premises.extend(justification.premises.iter().map(String::as_str).filter(|premise| seen.insert(*premise)));
         let id = if justification.id.is_empty() { None } else { Some(justification.id.as_str()) };
         let space = self.space.number();
@@ -463,7 +463,7 @@ impl<S: Store> Context<'_, S> {
         let outcome = self.space.settle(&self.staged, self.engine, edit)?;
         self.space.row.add_to_digest(outcome.settled.digest_delta);
         self.stage(&outcome, newborn);
-        Ok((publish::cascade(self, &outcome.changes, targets)?, outcome.settled.work))
+        Ok((publish::cascade(self, &outcome.settled.changes, targets)?, outcome.settled.work))
     }
 
     fn stage(&mut self, outcome: &Outcome, newborn: Option<Newborn>) {
@@ -489,7 +489,7 @@ impl<S: Store> Context<'_, S> {
                 None => self.staged.delete(Table::JustificationCovers, key),
             }
         }
-        for moved in &settled.moves {
+        for moved in settled.moves() {
             self.space.row.nodes_in += u32::from(moved.after.is_in());
             self.space.row.nodes_in -= u32::from(moved.before.is_some_and(|before| before.is_in()));
             // A birth is in the row of the node.

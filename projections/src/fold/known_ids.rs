@@ -3,7 +3,10 @@
 
 use hashbrown::HashMap;
 
-use crate::{justification::graph::Node, tables::SpaceNumber};
+use crate::{
+    justification::{digest::first_half, graph::Node},
+    tables::SpaceNumber,
+};
 
 /// So many ids in each of two generations: 32 bytes each.
 const GENERATION_MAX: usize = 1 << 17;
@@ -32,10 +35,5 @@ impl KnownIds {
 }
 
 fn key(space: SpaceNumber, id: &str) -> [u8; 16] {
-    let mut hasher = blake3::Hasher::new();
-    hasher.update(&space.0.to_be_bytes());
-    hasher.update(id.as_bytes());
-    let mut key = [0; 16];
-    key.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
-    key
+    first_half(&blake3::hash(&[space.0.to_be_bytes().as_slice(), id.as_bytes()].concat()))
 }

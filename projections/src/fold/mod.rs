@@ -1,8 +1,8 @@
 //! One function does it all for one event: decode, drop duplicates, validate, apply, outputs. Live processing, replay,
 //! standby and simulation call this one.
 //!
-//! State is changed in an open batch over the store; [`Partition::store`] writes it, position included, as one. Readers
-//! read the store, and so see whole batches only. [`Partition::abandon`] forgets the open batch.
+//! State is changed in an open batch over the store; [`Partition::store`] hands it over, position included, to be written as
+//! one. Readers read the store, and so see whole batches only. [`Partition::abandon`] forgets the open batch.
 
 mod apply;
 mod control;
@@ -11,6 +11,8 @@ mod open;
 pub mod publish;
 mod retract;
 pub mod space;
+
+use std::borrow::Cow;
 
 use recant_proto::{
     id::CONTROL_SPACE,
@@ -24,7 +26,7 @@ use recant_proto::{
 
 use crate::{
     justification::{
-        digest::Committer,
+        digest::{Committer, first_half},
         settle::{Work, settle},
     },
     store::{Batch, Staged, StoreError, WriteStore},
@@ -174,6 +176,11 @@ pub struct Partition<S> {
     store: S,
     row: partition::Row,
     batch: Batch,
+    /// Up to where the store is.
+    stored_offset: u64,
+    last_record: LastRecord,
+    /// The log time of the last record, which has no row in the batch yet, and its offset.
+    last_time: Option<(i64, u64)>,
     open: OpenSpaces,
     known_ids: KnownIds,
     committer: Committer,
@@ -209,8 +216,11 @@ impl<S: WriteStore> Partition<S> {
         }
         let mut partition = Partition {
             store,
+            stored_offset: row.next_offset,
             row,
             batch: Batch::default(),
+            last_record: LastRecord::default(),
+            last_time: None,
             open: OpenSpaces::default(),
             known_ids: KnownIds::default(),
             committer: Committer::new(&[]),
@@ -250,8 +260,8 @@ impl<S: WriteStore> Partition<S> {
     }
 
     /// The hash of the last record that was folded; empty if there is none.
-    pub fn last_record_hash(&self) -> &[u8] {
-        &self.row.last_record_hash
+    pub fn last_record_hash(&self) -> Vec<u8> {
+        self.last_record.hash().unwrap_or_else(|| self.row.last_record_hash.clone())
     }
 
     /// What is written. Does not know of the open batch.
@@ -259,14 +269,15 @@ impl<S: WriteStore> Partition<S> {
         &self.store
     }
 
-    /// What is not written.
-    pub fn open_batch(&self) -> &Batch {
-        &self.batch
-    }
-
-    /// How many rows the open batch has.
+    /// How many rows the open batch has, up to now.
     pub fn open_rows(&self) -> usize {
         self.batch.len()
+    }
+
+    /// What [`Partition::store`] writes.
+    pub fn complete_batch(&mut self) -> &Batch {
+        self.stage_where_it_ends();
+        &self.batch
     }
 
     /// Where the partition stands, with the open batch.
@@ -291,14 +302,40 @@ impl<S: WriteStore> Partition<S> {
         Ok(found.map(|space| read(space, &staged)).transpose()?)
     }
 
-    /// Writes the open batch, position included.
+    /// Hands the open batch, position included, to the store.
     pub fn store(&mut self) -> Result<(), FoldError> {
-        if self.batch.is_empty() {
+        if !self.is_batch_open() {
             return Ok(());
         }
-        self.store.write(&self.batch)?;
-        self.batch.clear();
+        self.stage_where_it_ends();
+        self.store.hand_over(&mut self.batch)?;
+        self.stored_offset = self.row.next_offset;
         Ok(())
+    }
+
+    /// Waits until all that was handed over is written.
+    pub fn finish(&mut self) -> Result<(), FoldError> {
+        Ok(self.store.finish()?)
+    }
+
+    fn is_batch_open(&self) -> bool {
+        self.row.next_offset != self.stored_offset
+    }
+
+    /// Stages what a batch says once, whatever it holds: where partition and spaces stand at its end.
+    fn stage_where_it_ends(&mut self) {
+        self.open.stage_changed(&mut self.batch);
+        self.stage_time();
+        if let Some(hash) = self.last_record.hash() {
+            self.row.last_record_hash = hash;
+        }
+        self.batch.put(Table::Partition, partition::KEY.to_vec(), self.row.encode_to_vec());
+    }
+
+    fn stage_time(&mut self) {
+        if let Some((log_time_ms, offset)) = self.last_time.take() {
+            self.batch.put(Table::Times, times::key(log_time_ms), times::value(offset));
+        }
     }
 
     /// Forgets the open batch: state is what is stored.
@@ -308,6 +345,9 @@ impl<S: WriteStore> Partition<S> {
         self.known_ids = KnownIds::default();
         let untouched = untouched_row(incarnation_of(&self.row), self.row.partition);
         self.row = partition::get(&self.store)?.unwrap_or(untouched);
+        self.stored_offset = self.row.next_offset;
+        self.last_record = LastRecord::default();
+        self.last_time = None;
         self.adopt_row();
         Ok(())
     }
@@ -319,7 +359,8 @@ impl<S: WriteStore> Partition<S> {
 
     /// The same with another budget, this once.
     pub fn keep_within(&mut self, budget_bytes: usize) {
-        if self.batch.is_empty() {
+        if !self.is_batch_open() {
+            self.open.close_idle(self.row.next_offset, &self.forms);
             self.open.keep_within(budget_bytes, &self.forms);
         }
     }
@@ -327,7 +368,7 @@ impl<S: WriteStore> Partition<S> {
     /// Brings a space that is busy some rows closer to being resident, and says whether there is more to do. Call it when no
     /// batch is open; each call takes a few milliseconds.
     pub fn load_busy(&mut self) -> Result<bool, FoldError> {
-        if !self.batch.is_empty() {
+        if self.is_batch_open() {
             return Ok(false);
         }
         Ok(self.open.load_busy(&self.store, &self.forms)?)
@@ -434,8 +475,8 @@ impl<S: WriteStore> Partition<S> {
             }
         }
         staged.put(Table::Events, event_key, row.encode_to_vec());
-        staged.put(Table::Spaces, event.space.clone().into_bytes(), space.row.encode_to_vec());
         self.row.next_space = self.row.next_space.max(space.row.number + 1);
+        self.open.note_changed(&event.space);
         Ok(())
     }
 
@@ -476,33 +517,52 @@ impl<S: WriteStore> Partition<S> {
         Output { key: input.key.to_vec(), message: Message::Rejection(rejection), value }
     }
 
-    /// Moves the position behind the record, and stages it.
+    /// Moves the position behind the record.
     fn advance(&mut self, input: &Input<'_>, log_time_ms: i64, outputs: &[Output]) {
         self.row.next_offset = input.offset + 1;
         self.row.log_time_ms = log_time_ms;
-        self.row.last_record_hash = record_hash(input);
+        self.last_record.keep(input);
+        if self.last_time.is_some_and(|(last_ms, _)| last_ms != log_time_ms) {
+            self.stage_time();
+        }
+        self.last_time = Some((log_time_ms, input.offset));
+        if outputs.is_empty() {
+            return;
+        }
         let mut hasher = blake3::Hasher::new();
         hasher.update(&self.row.outputs_hash);
         for output in outputs {
             hasher.update(&(output.value.len() as u64).to_le_bytes());
             hasher.update(&output.value);
         }
-        if !outputs.is_empty() {
-            self.row.outputs_hash = hasher.finalize().as_bytes().to_vec();
-        }
-        self.batch.put(Table::Times, times::key(log_time_ms), times::value(input.offset));
-        self.batch.put(Table::Partition, partition::KEY.to_vec(), self.row.encode_to_vec());
+        self.row.outputs_hash = hasher.finalize().as_bytes().to_vec();
     }
 }
 
 /// The hash by which a state knows the last record that it applied.
 pub fn record_hash(input: &Input<'_>) -> Vec<u8> {
-    let mut hasher = blake3::Hasher::new();
-    hasher.update(&input.offset.to_le_bytes());
-    hasher.update(&(input.key.len() as u64).to_le_bytes());
-    hasher.update(input.key);
-    hasher.update(input.value);
-    hasher.finalize().as_bytes()[..16].to_vec()
+    let mut record = LastRecord::default();
+    record.keep(input);
+    record.hash().unwrap_or_default()
+}
+
+/// The last record that was folded. It is hashed when a batch is written: copying each costs a tenth of hashing each.
+#[derive(Debug, Default)]
+struct LastRecord(Vec<u8>);
+
+impl LastRecord {
+    fn keep(&mut self, input: &Input<'_>) {
+        self.0.clear();
+        self.0.extend_from_slice(&input.offset.to_le_bytes());
+        self.0.extend_from_slice(&(input.key.len() as u64).to_le_bytes());
+        self.0.extend_from_slice(input.key);
+        self.0.extend_from_slice(input.value);
+    }
+
+    /// None if no record was kept.
+    fn hash(&self) -> Option<Vec<u8>> {
+        (!self.0.is_empty()).then(|| first_half(&blake3::hash(&self.0)).to_vec())
+    }
 }
 
 /// The row of a partition to which nothing was applied.
@@ -553,9 +613,9 @@ fn limits_of(row: &partition::Row) -> Limits {
     }
 }
 
-fn header(input: &Input<'_>, name: &str) -> Option<String> {
+fn header<'a>(input: &Input<'a>, name: &str) -> Option<Cow<'a, str>> {
     let value = input.headers.iter().find(|(header, _)| header.eq_ignore_ascii_case(name))?;
-    Some(String::from_utf8_lossy(&value.1).into_owned())
+    Some(String::from_utf8_lossy(&value.1))
 }
 
 /// Takes the id from `ce_id` if the event has none, and refuses headers that say something else than the event.
@@ -565,7 +625,7 @@ fn fill_from_headers(event: &mut Event, input: &Input<'_>) -> Result<(), Violati
     };
     if let Some(id) = header(input, names::CE_ID) {
         if event.id.is_empty() {
-            event.id = id;
+            event.id = id.into_owned();
         } else if event.id != id {
             return Err(contradicts(names::CE_ID, &id, &event.id));
         }

@@ -1,9 +1,13 @@
 //! The spaces that are open, and which of them are resident.
 
-use std::collections::HashMap;
+use hashbrown::HashMap;
+use prost::Message as _;
 
 use super::space::Space;
-use crate::store::{Store, StoreError};
+use crate::{
+    store::{Batch, Store, StoreError},
+    tables::Table,
+};
 
 /// When a space is resident, and how much memory spaces may take.
 #[derive(Debug, Clone, Copy)]
@@ -16,11 +20,19 @@ pub struct Forms {
     pub load_rows_max: usize,
     /// So many items make a segment, or more in a large space.
     pub segment_items_min: usize,
+    /// A space that has not been used for so many events of its partition is closed, whatever there is of memory.
+    pub idle_events_max: u64,
 }
 
 impl Default for Forms {
     fn default() -> Self {
-        Forms { resident_max: 8_192, memory_budget_bytes: 1 << 30, load_rows_max: 4_096, segment_items_min: 4_096 }
+        Forms {
+            resident_max: 8_192,
+            memory_budget_bytes: 1 << 30,
+            load_rows_max: 4_096,
+            segment_items_min: 4_096,
+            idle_events_max: 1 << 17,
+        }
     }
 }
 
@@ -32,8 +44,12 @@ pub(super) struct OpenSpaces {
     pub(super) resident_bytes: usize,
     /// Those that were used since it was counted.
     uncounted: Vec<String>,
+    /// Those whose rows differ from the stored ones.
+    changed: Vec<String>,
     /// One of them turns resident, beside the others.
     loading: Option<String>,
+    /// The offset at which the idle ones were closed last.
+    swept: u64,
 }
 
 #[derive(Debug)]
@@ -43,6 +59,7 @@ struct Open {
     used: u64,
     counted_bytes: usize,
     is_counted: bool,
+    is_changed: bool,
 }
 
 impl OpenSpaces {
@@ -81,7 +98,7 @@ impl OpenSpaces {
 
     fn insert(&mut self, space: Space) {
         let name = space.name.clone();
-        self.spaces.insert(name, Open { space, used: 0, counted_bytes: 0, is_counted: true });
+        self.spaces.insert(name, Open { space, used: 0, counted_bytes: 0, is_counted: true, is_changed: false });
     }
 
     fn use_space(&mut self, name: &str, now: u64) -> Option<&mut Space> {
@@ -91,6 +108,25 @@ impl OpenSpaces {
             self.uncounted.push(name.to_owned());
         }
         Some(&mut open.space)
+    }
+
+    /// Notes that the row of a space differs from the stored one.
+    pub(super) fn note_changed(&mut self, name: &str) {
+        if let Some(open) = self.spaces.get_mut(name)
+            && !std::mem::replace(&mut open.is_changed, true)
+        {
+            self.changed.push(name.to_owned());
+        }
+    }
+
+    /// Stages the rows of the spaces that were changed.
+    pub(super) fn stage_changed(&mut self, batch: &mut Batch) {
+        for name in self.changed.drain(..) {
+            if let Some(open) = self.spaces.get_mut(&name) {
+                open.is_changed = false;
+                batch.put(Table::Spaces, name.into_bytes(), open.space.row.encode_to_vec());
+            }
+        }
     }
 
     /// Counts what was used, and closes the least recently used spaces while there is more than the budget.
@@ -120,6 +156,17 @@ impl OpenSpaces {
             }
             self.close(&name);
         }
+    }
+
+    /// Closes the spaces that have not been used for long. Looks through them now and then only.
+    pub(super) fn close_idle(&mut self, now: u64, forms: &Forms) {
+        if now.saturating_sub(self.swept) < forms.idle_events_max / 8 {
+            return;
+        }
+        self.swept = now;
+        let is_idle = |open: &&Open| now.saturating_sub(open.used) > forms.idle_events_max;
+        let idle: Vec<String> = self.spaces.values().filter(is_idle).map(|open| open.space.name.clone()).collect();
+        idle.iter().for_each(|name| self.close(name));
     }
 
     fn close(&mut self, name: &str) {

@@ -1,17 +1,18 @@
 //! Where state lies: ordered tables of bytes, written one atomic batch at a time.
 
+pub mod behind;
 pub mod memory;
 pub mod rocks;
+pub mod settings;
 
-use std::{
-    collections::BTreeMap,
-    ops::{Bound, ControlFlow},
-};
+use std::ops::ControlFlow;
+
+use indexmap::IndexMap;
 
 use crate::tables::Table;
 
 /// What can go wrong with a store.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
     /// There is no state in this place.
@@ -75,18 +76,33 @@ pub trait Store {
 pub trait WriteStore: Store {
     /// Writes a batch: all of it or nothing, also when the process is killed.
     fn write(&mut self, batch: &Batch) -> Result<(), StoreError>;
+
+    /// The same, but it may be written later, in its turn: what is read is as if it were written. Takes the rows.
+    fn hand_over(&mut self, batch: &mut Batch) -> Result<(), StoreError> {
+        self.write(batch)?;
+        batch.clear();
+        Ok(())
+    }
+
+    /// Waits until all that was handed over is written.
+    fn finish(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
 }
 
 /// Writes that are not yet in the store: the last one of each key counts.
 #[derive(Debug, Clone)]
 pub struct Batch {
     /// By table.
-    rows: Vec<BTreeMap<Vec<u8>, Option<Vec<u8>>>>,
+    rows: Vec<TableRows>,
 }
+
+/// In the order in which keys were first written, which is mostly that of the keys.
+type TableRows = IndexMap<Vec<u8>, Option<Vec<u8>>, hashbrown::DefaultHashBuilder>;
 
 impl Default for Batch {
     fn default() -> Self {
-        Batch { rows: vec![BTreeMap::new(); Table::ALL.len()] }
+        Batch { rows: vec![TableRows::default(); Table::ALL.len()] }
     }
 }
 
@@ -106,14 +122,16 @@ impl Batch {
         self.rows[table as usize].get(key).map(Option::as_deref)
     }
 
-    /// The rows of a table whose keys begin with a prefix and that are put, in order of their bytes.
-    pub fn put_under<'a>(&'a self, table: Table, prefix: &'a [u8]) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
-        let under = self.rows[table as usize].range::<[u8], _>((Bound::Included(prefix), Bound::Unbounded));
-        let under = under.take_while(move |(key, _)| key.starts_with(prefix));
-        under.filter_map(|(key, value)| Some((key.as_slice(), value.as_deref()?)))
+    /// The rows of a table whose keys begin with a prefix and that are put, in order of their bytes. Looks at every row of
+    /// the table: for those that only segments write.
+    pub fn put_under(&self, table: Table, prefix: &[u8]) -> Vec<(&[u8], &[u8])> {
+        let under = self.rows[table as usize].iter().filter(|(key, _)| key.starts_with(prefix));
+        let mut put: Vec<_> = under.filter_map(|(key, value)| Some((key.as_slice(), value.as_deref()?))).collect();
+        put.sort_unstable();
+        put
     }
 
-    /// Every row, in order.
+    /// Every row, table by table.
     pub fn rows(&self) -> impl Iterator<Item = (Table, &[u8], Option<&[u8]>)> {
         Table::ALL
             .iter()
@@ -123,17 +141,17 @@ impl Batch {
 
     /// How many rows.
     pub fn len(&self) -> usize {
-        self.rows.iter().map(BTreeMap::len).sum()
+        self.rows.iter().map(IndexMap::len).sum()
     }
 
     /// Whether there is nothing to write.
     pub fn is_empty(&self) -> bool {
-        self.rows.iter().all(BTreeMap::is_empty)
+        self.rows.iter().all(IndexMap::is_empty)
     }
 
     /// Forgets everything.
     pub fn clear(&mut self) {
-        self.rows.iter_mut().for_each(BTreeMap::clear);
+        self.rows.iter_mut().for_each(IndexMap::clear);
     }
 }
 
@@ -205,7 +223,7 @@ impl<S: Store> Rows for Staged<'_, S> {
             flow
         })?;
         if !ended {
-            let _ = self.batch.put_under(table, prefix).try_for_each(|(key, value)| visit(key, value));
+            let _ = self.batch.put_under(table, prefix).into_iter().try_for_each(|(key, value)| visit(key, value));
         }
         Ok(())
     }

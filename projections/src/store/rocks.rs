@@ -7,27 +7,41 @@
 use std::{ops::ControlFlow, path::Path};
 
 use rocksdb::{
-    BlockBasedOptions, ColumnFamily, ColumnFamilyDescriptor, DB, DBCompressionType, Direction, IteratorMode, Options,
-    ReadOptions, WriteBatch, properties::BACKGROUND_ERRORS,
+    ColumnFamily, DB, Direction, IteratorMode, Options, ReadOptions, WriteBatch, properties::BACKGROUND_ERRORS,
 };
 
-use super::{Batch, Entry, Store, StoreError, Visit, WriteStore};
+use super::{
+    Batch, Entry, Store, StoreError, Visit, WriteStore,
+    settings::{self, Buffers, Tuning},
+};
 use crate::tables::Table;
 
 /// Tables in RocksDB.
 pub struct RocksStore {
     database: DB,
+    /// Kept, since making one for each lookup costs a tenth of it.
+    point_reads: ReadOptions,
 }
 
 impl RocksStore {
     /// Opens the state of a partition for writing, and creates it if there is none.
     pub fn open(directory: &Path) -> Result<RocksStore, StoreError> {
-        let mut options = database_options();
+        Self::open_with(directory, &Tuning::default(), None)
+    }
+
+    /// The same, with what it shares with other databases.
+    pub fn open_sharing(directory: &Path, shared: &Buffers) -> Result<RocksStore, StoreError> {
+        Self::open_with(directory, &Tuning::default(), Some(shared))
+    }
+
+    /// The same, tuned otherwise.
+    pub fn open_with(directory: &Path, tuning: &Tuning, shared: Option<&Buffers>) -> Result<RocksStore, StoreError> {
+        let mut options = settings::database(shared);
         options.create_if_missing(true);
         options.create_missing_column_families(true);
-        let database =
-            DB::open_cf_descriptors(&options, directory, families()).map_err(|error| open_error(directory, &error))?;
-        Ok(RocksStore { database })
+        let database = DB::open_cf_descriptors(&options, directory, settings::families(tuning, shared))
+            .map_err(|error| open_error(directory, &error))?;
+        Ok(RocksStore::of(database))
     }
 
     /// Opens the state of a partition that another process may be writing, as it is now.
@@ -38,7 +52,11 @@ impl RocksStore {
         if !directory.join("CURRENT").exists() {
             return Err(StoreError::Absent(directory.display().to_string()));
         }
-        Ok(RocksStore { database: open_to_read(directory)? })
+        Ok(RocksStore::of(open_to_read(directory)?))
+    }
+
+    fn of(database: DB) -> RocksStore {
+        RocksStore { database, point_reads: ReadOptions::default() }
     }
 
     /// Reads every table to its end, for damage in what no question has touched; gives the number of rows.
@@ -88,43 +106,11 @@ impl Drop for RocksStore {
 }
 
 fn open_to_read(directory: &Path) -> Result<DB, StoreError> {
-    let mut options = database_options();
+    let mut options = settings::database(None);
     // Every file is opened at once, and held open, so that the writer may remove what it no longer needs.
     options.set_max_open_files(-1);
-    DB::open_cf_descriptors_read_only(&options, directory, families(), false)
+    DB::open_cf_descriptors_read_only(&options, directory, settings::families(&Tuning::default(), None), false)
         .map_err(|error| open_error(directory, &error))
-}
-
-fn database_options() -> Options {
-    let mut options = Options::default();
-    options.set_max_background_jobs(2);
-    options.set_max_total_wal_size(256 << 20);
-    // Write-ahead logs that are no longer the newest must be there, and as long as they were: the state would have a hole.
-    options.set_track_and_verify_wals_in_manifest(true);
-    options.set_keep_log_file_num(4);
-    options.set_max_log_file_size(4 << 20);
-    options
-}
-
-fn families() -> Vec<ColumnFamilyDescriptor> {
-    let mut blocks = BlockBasedOptions::default();
-    // Ten bits a key: one absent key in a hundred costs a read. Most lookups of ids and events are for absent keys.
-    blocks.set_bloom_filter(10.0, false);
-    blocks.set_block_size(16 << 10);
-    blocks.set_cache_index_and_filter_blocks(true);
-    blocks.set_pin_l0_filter_and_index_blocks_in_cache(true);
-    let mut options = Options::default();
-    options.set_block_based_table_factory(&blocks);
-    options.set_compression_type(DBCompressionType::Lz4);
-    // Most lookups are for ids and events that are new: a filter answers them without a search of the memtable.
-    options.set_memtable_prefix_bloom_ratio(0.1);
-    options.set_memtable_whole_key_filtering(true);
-    options.set_write_buffer_size(32 << 20);
-    Table::ALL
-        .iter()
-        .map(|table| ColumnFamilyDescriptor::new(table.name(), options.clone()))
-        .chain([ColumnFamilyDescriptor::new("default", Options::default())])
-        .collect()
 }
 
 fn open_error(directory: &Path, error: &rocksdb::Error) -> StoreError {
@@ -169,7 +155,8 @@ fn failed(directory: &Path, error: &rocksdb::Error) -> StoreError {
 
 impl Store for RocksStore {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        self.database.get_cf(self.family(table)?, key).map_err(|error| self.failed(error))
+        let found = self.database.get_pinned_cf_opt(self.family(table)?, key, &self.point_reads);
+        Ok(found.map_err(|error| self.failed(error))?.map(|value| value.to_vec()))
     }
 
     fn scan(&self, table: Table, prefix: &[u8], from: &[u8], visit: &mut Visit<'_>) -> Result<(), StoreError> {
@@ -202,8 +189,9 @@ impl Store for RocksStore {
     }
 }
 
-impl WriteStore for RocksStore {
-    fn write(&mut self, batch: &Batch) -> Result<(), StoreError> {
+impl RocksStore {
+    /// Writes a batch: all of it or nothing.
+    pub(super) fn write_batch(&self, batch: &Batch) -> Result<(), StoreError> {
         self.check_background()?;
         let mut writes = WriteBatch::default();
         for (table, key, value) in batch.rows() {
@@ -214,6 +202,12 @@ impl WriteStore for RocksStore {
             }
         }
         self.database.write(writes).map_err(|error| self.failed(error))
+    }
+}
+
+impl WriteStore for RocksStore {
+    fn write(&mut self, batch: &Batch) -> Result<(), StoreError> {
+        self.write_batch(batch)
     }
 }
 
@@ -274,6 +268,15 @@ impl RocksStore {
         Ok(())
     }
 
+    /// Brings everything into the last level of its table.
+    pub fn compact(&self) -> Result<(), StoreError> {
+        self.flush()?;
+        for table in Table::ALL {
+            self.database.compact_range_cf(self.family(*table)?, None::<&[u8]>, None::<&[u8]>);
+        }
+        Ok(())
+    }
+
     /// Whether every file that belongs to a state is there, with its length. A reader beside a writer cannot be strict about
     /// that: it takes a table whose file is missing as it was before. Only for what nobody writes meanwhile; changes nothing.
     pub fn check_files(directory: &Path) -> Result<(), StoreError> {
@@ -297,7 +300,7 @@ impl RocksStore {
             return Ok(None);
         }
         let name = Table::Partition.name();
-        let mut options = database_options();
+        let mut options = settings::database(None);
         options.set_max_open_files(-1);
         let database = DB::open_cf_for_read_only(&options, directory, [name], false)
             .map_err(|error| open_error(directory, &error))?;

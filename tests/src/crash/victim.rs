@@ -24,7 +24,10 @@ use recant_processor::{
     driver::{BatchLimit, DriveError, Driver, Step as DriverStep},
     standalone::{log_directory, state_directory},
 };
-use recant_projections::{fold::FoldError, store::rocks::RocksStore};
+use recant_projections::{
+    fold::FoldError,
+    store::{behind::WriteBehind, rocks::RocksStore},
+};
 
 use super::{
     aside::Aside,
@@ -228,7 +231,7 @@ fn drive(
     writing: &AtomicU64,
 ) -> Result<(), DriveError> {
     std::fs::create_dir_all(state_dir).map_err(|error| LogError::Io(format!("{}: {error}", state_dir.display())))?;
-    let store = RocksStore::open(state_dir).map_err(FoldError::from)?;
+    let store = RocksStore::open(state_dir).and_then(WriteBehind::new).map_err(FoldError::from)?;
     gun.reached(Step::StateCreated);
     let store = WatchedStore { store, gun: gun.clone(), scene: scene.clone() };
     scene.enter(Phase::Recovering);

@@ -11,7 +11,7 @@ use recant_eventlog::{
     Topic, embedded::EmbeddedLog,
 };
 use recant_projections::{
-    store::{Batch, Entry, Store, StoreError, Visit, WriteStore, rocks::RocksStore},
+    store::{Batch, Entry, Store, StoreError, Visit, WriteStore, behind::WriteBehind},
     tables::Table,
 };
 use recant_proto::position::{Incarnation, Position};
@@ -110,7 +110,7 @@ pub fn wal_bytes(directory: &Path) -> u64 {
 /// The state in RocksDB, watched.
 pub struct WatchedStore {
     /// The store.
-    pub store: RocksStore,
+    pub store: WriteBehind,
     /// What ends the process.
     pub gun: Arc<Gun>,
     /// What the others are at.
@@ -147,10 +147,24 @@ impl Store for WatchedStore {
 
 impl WriteStore for WatchedStore {
     fn write(&mut self, batch: &Batch) -> Result<(), StoreError> {
+        self.watch(|store| store.write(batch))
+    }
+
+    fn hand_over(&mut self, batch: &mut Batch) -> Result<(), StoreError> {
+        self.watch(|store| store.hand_over(batch))
+    }
+
+    fn finish(&mut self) -> Result<(), StoreError> {
+        self.store.finish()
+    }
+}
+
+impl WatchedStore {
+    fn watch(&mut self, write: impl FnOnce(&mut WriteBehind) -> Result<(), StoreError>) -> Result<(), StoreError> {
         let recovering = self.scene.phase() == Phase::Recovering;
         self.gun.reached(if recovering { Step::RecoveryStoreBegins } else { Step::StoreBegins });
         self.scene.store.fetch_add(1, Ordering::SeqCst);
-        let written = self.store.write(batch);
+        let written = write(&mut self.store);
         self.scene.store.fetch_add(1, Ordering::SeqCst);
         self.gun.reached(if recovering { Step::RecoveryStored } else { Step::StoreWritten });
         written

@@ -1,14 +1,13 @@
 //! Reading rows of the state that are not what was written. RocksDB's checksums stand before this; behind them, a row is
 //! still read or refused with a typed error.
 //!
-//! Nothing here knows the tables: rows are those of a small story, one of them is exchanged, and everything is asked that
-//! needs no graph. The graph believes the numbers in its rows: a number that is none of a node's or of a justification's is
-//! an index out of bounds there, and ends the process.
+//! Nothing here knows the tables: rows are those of a small story, one of them is exchanged, and everything is asked, of the
+//! space in pages and of the space loaded whole.
 
 use std::{collections::BTreeMap, ops::ControlFlow, sync::LazyLock};
 
 use recant_projections::{
-    fold::{Input, Partition},
+    fold::{Input, Partition, space::Space},
     query::{self, Filter, Moment, PageRequest},
     store::{Entry, Store, StoreError, Visit, memory::MemoryStore},
     tables::{Table, spaces},
@@ -16,6 +15,9 @@ use recant_projections::{
 use recant_proto::position::Incarnation;
 
 use super::folding;
+
+/// Some nodes of the story, of each kind.
+const NODES: [&str; 4] = ["o-portal", "b-address", "a-paid", "nowhere"];
 
 const INCARNATION: Incarnation = Incarnation([7; 16]);
 
@@ -87,8 +89,15 @@ fn ask(store: &Exchanged<'_>) {
     let _ = query::run_trace(store, "s", &moment, "run-7");
     for at in [moment.clone(), moment.clone().at_offset(9)] {
         let request = PageRequest { after: None, items_max: 100 };
-        let _ = query::list(store, "s", at, &Filter::default(), &request);
+        let _ = query::list(store, "s", at.clone(), &Filter::default(), &request);
+        for resident_max in [0, u32::MAX] {
+            let Ok(Some(space)) = Space::open(store, "s", resident_max) else { continue };
+            for node in NODES {
+                let _ = query::explain(store, &space, &at, node, 100);
+            }
+        }
     }
+    let _ = recant_projections::audit::space(store, "s");
     let _ = moment.clone().at_time(store, 1_700_000_000_000);
 }
 

@@ -126,7 +126,7 @@ impl Second {
         let one = ReadLimit { records_max: 1, bytes_max: 1 };
         let records = self.log.read(Topic::Events, self.number, last, one)?;
         let hash = records.first().map(|record| recant_projections::fold::record_hash(&driver::input(record)));
-        if hash.as_deref() == Some(self.state.last_record_hash()) { Ok(()) } else { mismatch("it is of another log") }
+        if hash == Some(self.state.last_record_hash()) { Ok(()) } else { mismatch("it is of another log") }
     }
 
     fn recover(&mut self, committed: &Committed) -> Result<(), DriveError> {

@@ -582,5 +582,6 @@ fn forms(choices: &mut Choices) -> Forms {
         memory_budget_bytes: budgets_bytes[choices.index(3)],
         load_rows_max: 1 + choices.index(40),
         segment_items_min: 4 + choices.index(40),
+        idle_events_max: [4, 1 << 17][choices.index(2)],
     }
 }

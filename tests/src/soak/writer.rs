@@ -28,7 +28,7 @@ use recant_processor::{
 };
 use recant_projections::{
     fold::{FoldError, Forms},
-    store::rocks::RocksStore,
+    store::{behind::WriteBehind, rocks::RocksStore},
 };
 use recant_proto::{names, position::Incarnation, v1::Event, wire};
 
@@ -163,7 +163,7 @@ fn drive(data: &Path, log: &Arc<EmbeddedLog>, asked: &Asked) -> Result<(), Drive
     let (mut drivers, mut sealers) = (Vec::new(), Vec::new());
     for partition in 0..log.partitions() {
         let directory = state_directory(data, partition);
-        let store = RocksStore::open(&directory).map_err(FoldError::from)?;
+        let store = RocksStore::open(&directory).and_then(WriteBehind::new).map_err(FoldError::from)?;
         sealers.push(Sealer::of_unsynced(&directory));
         drivers.push(Driver::open(log.clone(), store, partition, BatchLimit { forms, ..BatchLimit::default() })?);
     }
@@ -195,7 +195,7 @@ fn drive(data: &Path, log: &Arc<EmbeddedLog>, asked: &Asked) -> Result<(), Drive
 }
 
 /// Takes steps until there are no more events; whether there were any.
-fn catch_up(driver: &mut Driver<EmbeddedLog, RocksStore>) -> Result<bool, DriveError> {
+fn catch_up(driver: &mut Driver<EmbeddedLog, WriteBehind>) -> Result<bool, DriveError> {
     let mut were_any = false;
     loop {
         match driver.step(&mut |_, _| {})? {

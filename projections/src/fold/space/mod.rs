@@ -16,14 +16,13 @@ pub use there::There;
 
 use crate::{
     justification::{
-        cascade::{self, Change},
         covers::{Arrived, Named, Standing, Target, Window},
         graph::{Graph, Justification, JustificationState, Node, NodeState, Sizes},
         listed::Listed,
         overlay::Overlay,
         paged::{Pages, View},
         resident::Resident,
-        settle::{self, Edit, Settled},
+        settle::{self, Change, Edit, Settled},
     },
     store::{Batch, Read, Rows, Store, StoreError},
     tables::{
@@ -240,22 +239,23 @@ impl Space {
         let outcome = match &mut self.form {
             Form::Resident { graph, .. } => {
                 let settled = read(engine(graph, edit))?;
-                let changes = read(cascade::in_order(graph, edit, &settled))?;
-                Outcome::read(graph, settled, changes)?
+                Outcome::read(graph, settled)?
             }
             Form::Paged(pages) => {
                 let sizes = Sizes { nodes: self.row.nodes, justifications: self.tail.justifications(&self.segments) };
                 let view = View { rows, space: self.row.space(), sizes, pages, recent: self.tail.recent() };
                 let mut overlay = Overlay::over(&view);
                 let settled = settle::settle(&mut overlay, edit)?;
-                let changes = cascade::in_order(&mut overlay, edit, &settled)?;
-                let outcome = Outcome::read(&overlay, settled, changes)?;
+                let outcome = Outcome::read(&overlay, settled)?;
                 pages.absorb(overlay.into_edits());
                 outcome
             }
         };
         if let (Some(justification), Some(justify)) = (outcome.settled.justified, &edit.justify) {
-            self.tail.justify(justification, &justify.premises);
+            match &self.form {
+                Form::Resident { .. } => self.tail.justify(justification, &[]),
+                Form::Paged(_) => self.tail.justify(justification, &justify.premises),
+            }
         }
         if let Some(loader) = &mut self.loading {
             loader.changed(&outcome.settled);
@@ -275,10 +275,14 @@ impl Space {
     pub(crate) fn write_segment(&mut self, items_min: usize, batch: &mut Batch) {
         let long = items_min.max((self.row.items() / 64) as usize);
         if self.tail.items() >= long {
-            self.segments = self.tail.write(self.number(), &self.row, &self.segments, batch);
-            if let Form::Paged(pages) = &self.form {
-                pages.forget_uses();
-            }
+            let uses = match &self.form {
+                Form::Resident { graph, .. } => graph.uses_from(Justification::new(self.segments.justifications)),
+                Form::Paged(pages) => {
+                    pages.forget_uses();
+                    self.tail.take_uses()
+                }
+            };
+            self.segments = self.tail.write(self.number(), &self.row, &self.segments, uses, batch);
         }
     }
 
@@ -309,6 +313,8 @@ impl Space {
     fn become_resident(&mut self, store: &impl Store, loader: Loader) -> Result<(), StoreError> {
         let (graph, listed) = loader.finish(store, &self.row, self.tail.recent())?;
         self.form = Form::Resident { graph, listed };
+        // The graph has them too.
+        self.tail.take_uses();
         Ok(())
     }
 
@@ -334,7 +340,6 @@ pub type Engine = fn(&mut Resident, &Edit) -> Result<Settled, std::convert::Infa
 /// What an operation did, and how it left what it touched.
 pub(crate) struct Outcome {
     pub settled: Settled,
-    pub changes: Vec<Change>,
     /// In the order of `settled.touched`.
     pub touched: Vec<NodeState>,
     /// In the order of `settled.recovered`.
@@ -342,20 +347,18 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    fn read<G: Graph>(graph: &G, settled: Settled, changes: Vec<Change>) -> Result<Outcome, StoreError>
+    fn read<G: Graph>(graph: &G, settled: Settled) -> Result<Outcome, StoreError>
     where
         StoreError: From<G::Error>,
     {
         let touched = settled.touched.iter().map(|node| graph.node(*node)).collect::<Result<_, _>>()?;
         let recovered = settled.recovered.iter().map(|at| graph.justification(*at)).collect::<Result<_, _>>()?;
-        Ok(Outcome { settled, changes, touched, recovered })
+        Ok(Outcome { settled, touched, recovered })
     }
 }
 
 fn preview<G: Graph>(graph: &G, edit: &Edit) -> Result<Vec<Change>, G::Error> {
-    let mut overlay = Overlay::over(graph);
-    let settled = settle::settle(&mut overlay, edit)?;
-    cascade::in_order(&mut overlay, edit, &settled)
+    Ok(settle::settle(&mut Overlay::over(graph), edit)?.changes)
 }
 
 /// Reading what is in memory does not fail.

@@ -142,7 +142,7 @@ impl Tail {
         }
     }
 
-    /// Takes in the premises of a justification that arrives.
+    /// Takes in a justification that arrives, with its premises if no graph in memory has them.
     pub(super) fn justify(&mut self, justification: Justification, premises: &[Node]) {
         self.justifications += 1;
         for premise in premises {
@@ -150,17 +150,23 @@ impl Tail {
         }
     }
 
-    /// Writes all of it as a segment, and is empty.
+    /// The uses, which are then no longer in here.
+    pub(super) fn take_uses(&mut self) -> HashMap<Node, Vec<Justification>> {
+        std::mem::take(&mut self.recent.uses)
+    }
+
+    /// Writes all of it as a segment, with the uses that are in none yet, and is empty.
     pub(super) fn write(
         &mut self,
         space: SpaceNumber,
         row: &spaces::Row,
         segments: &segments::Row,
+        uses: HashMap<Node, Vec<Justification>>,
         batch: &mut Batch,
     ) -> segments::Row {
         let tail = std::mem::take(self);
         let segment = segments.count;
-        for (block, entries) in by_block(tail.recent.uses) {
+        for (block, entries) in by_block(uses) {
             let mut value = Vec::with_capacity(entries.len() * 6);
             entries.iter().for_each(|(node, justification)| uses::push(&mut value, *node, *justification));
             batch.put(Table::Uses, uses::key(space, block, segment), value);

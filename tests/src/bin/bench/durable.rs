@@ -8,7 +8,7 @@ use std::{path::Path, time::Instant};
 use prost::Message as _;
 use recant_projections::{
     fold::{Fate, FoldError, Folded, Forms, Input, Partition},
-    store::{StoreError, rocks::RocksStore},
+    store::{StoreError, behind::WriteBehind, rocks::RocksStore},
 };
 use recant_proto::{
     position::Incarnation,
@@ -64,14 +64,14 @@ pub struct Figures {
 
 /// A partition in RocksDB, and the next offset.
 pub struct Bed {
-    pub partition: Partition<RocksStore>,
+    pub partition: Partition<WriteBehind>,
     pub next: u64,
 }
 
 impl Bed {
     /// Opens the state in a directory.
     pub fn open(directory: &Path, forms: Forms) -> Result<Bed, DurableError> {
-        let store = RocksStore::open(directory)?;
+        let store = RocksStore::open(directory).and_then(WriteBehind::new)?;
         let partition = Partition::open(store, Incarnation([7; 16]), 0)?.with_forms(forms);
         Ok(Bed { next: partition.next_offset(), partition })
     }
@@ -117,7 +117,8 @@ impl Bed {
 
     /// Writes the open batch.
     pub fn store(&mut self) -> Result<(), DurableError> {
-        Ok(self.partition.store()?)
+        self.partition.store()?;
+        Ok(self.partition.finish()?)
     }
 }
 
@@ -149,7 +150,7 @@ pub fn measure(workload: &Workload, rounds: u32, seed: u64) -> Result<Figures, D
         let started = Instant::now();
         bed.fold_value(SPACE, &value)?;
         let folded = started.elapsed();
-        rows.push(bed.partition.open_rows());
+        rows.push(bed.partition.complete_batch().len());
         bed.store()?;
         let stored = started.elapsed();
         fold.push(folded);

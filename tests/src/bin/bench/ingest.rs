@@ -1,10 +1,11 @@
 //! Ingest: events of 300 bytes with three premises, into one partition.
 //!
-//! The state alone, in batches of 1,000: folded and written, beside RocksDB alone, which writes the very rows of the same
-//! batches into a directory of its own. Then the whole way, log and state: with one writer, with 32, each waiting for its
+//! The state alone, in batches of 1,000: each folded while the one before it is written, beside RocksDB alone, which writes the
+//! very rows of the same batches into a directory of its own; and once by turns, which says how long each takes. Then the whole way, log and state: with one writer, with 32, each waiting for its
 //! fsync, and with appends of 1,000 events.
 
 use std::{
+    path::Path,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -29,6 +30,9 @@ use crate::{
 /// The length of an event.
 const EVENT_BYTES: usize = 300;
 
+/// Events in a batch.
+const BATCH: usize = 1_000;
+
 /// Observations that are there before anything is measured.
 const OBSERVATIONS: u32 = 10_000;
 
@@ -39,7 +43,7 @@ pub struct Figures {
     pub events_per_s: f64,
     /// Events a second by RocksDB alone.
     pub limit_events_per_s: f64,
-    /// The time in folding and in writing.
+    /// The time in folding and in writing, when one waits for the other.
     pub fold: Duration,
     /// As above.
     pub write: Duration,
@@ -99,30 +103,88 @@ fn observation(number: u32) -> Event {
     event(number, Body::Observed(observed))
 }
 
-/// Measures with so many events.
-pub fn measure(events: u32, seed: u64) -> Result<Figures, DurableError> {
-    let directory = tempfile::tempdir()?;
-    let mut bed = Bed::open(&directory.path().join("state"), Forms { resident_max: u32::MAX, ..Forms::default() })?;
+/// Beliefs without end, in batches, each folded while the one before it is written.
+pub struct Beliefs {
+    random: Random,
+    next: u32,
+}
+
+impl Beliefs {
+    /// From the first after the observations.
+    pub fn new(seed: u64) -> Beliefs {
+        Beliefs { random: Random::new(seed), next: OBSERVATIONS }
+    }
+
+    /// The next batch, folded and handed over.
+    pub fn batch(&mut self, bed: &mut Bed) -> Result<(), DurableError> {
+        for _ in 0..BATCH {
+            bed.fold(&belief(self.next, &mut self.random))?;
+            self.next += 1;
+        }
+        Ok(bed.partition.store()?)
+    }
+}
+
+/// A state with the first observations.
+pub fn observed(directory: &Path) -> Result<Bed, DurableError> {
+    let mut bed = Bed::open(directory, Forms { resident_max: u32::MAX, ..Forms::default() })?;
     for number in 0..OBSERVATIONS {
         bed.fold(&observation(number))?;
     }
     bed.store()?;
+    Ok(bed)
+}
+
+fn beliefs(events: u32, seed: u64) -> Vec<Vec<u8>> {
     let mut random = Random::new(seed);
-    let values: Vec<Vec<u8>> =
-        (OBSERVATIONS..OBSERVATIONS + events).map(|number| belief(number, &mut random).encode_to_vec()).collect();
-    let mut batches: Vec<Batch> = Vec::new();
-    let (mut fold, mut write) = (Duration::ZERO, Duration::ZERO);
-    for batch in values.chunks(1_000) {
+    (OBSERVATIONS..OBSERVATIONS + events).map(|number| belief(number, &mut random).encode_to_vec()).collect()
+}
+
+/// What folding and writing take when one waits for the other, and what is written.
+struct ByTurns {
+    batches: Vec<Batch>,
+    fold: Duration,
+    write: Duration,
+}
+
+fn by_turns(directory: &Path, values: &[Vec<u8>]) -> Result<ByTurns, DurableError> {
+    let mut done = ByTurns { batches: Vec::new(), fold: Duration::ZERO, write: Duration::ZERO };
+    let mut bed = observed(directory)?;
+    for batch in values.chunks(BATCH) {
         let started = Instant::now();
-        for value in batch {
-            bed.fold_value(SPACE, value)?;
-        }
-        fold += started.elapsed();
-        batches.push(bed.partition.open_batch().clone());
+        fold_all(&mut bed, batch)?;
+        done.fold += started.elapsed();
+        done.batches.push(bed.partition.complete_batch().clone());
         let started = Instant::now();
         bed.store()?;
-        write += started.elapsed();
+        done.write += started.elapsed();
     }
+    Ok(done)
+}
+
+/// The rows that so many events write, by batches.
+pub fn rows(events: u32, seed: u64) -> Result<Vec<Batch>, DurableError> {
+    let directory = tempfile::tempdir()?;
+    Ok(by_turns(directory.path(), &beliefs(events, seed))?.batches)
+}
+
+fn fold_all(bed: &mut Bed, values: &[Vec<u8>]) -> Result<(), DurableError> {
+    values.iter().try_for_each(|value| bed.fold_value(SPACE, value).map(drop))
+}
+
+/// Measures with so many events.
+pub fn measure(events: u32, seed: u64) -> Result<Figures, DurableError> {
+    let directory = tempfile::tempdir()?;
+    let values = beliefs(events, seed);
+    let ByTurns { batches, fold, write } = by_turns(&directory.path().join("by-turns"), &values)?;
+    let mut bed = observed(&directory.path().join("state"))?;
+    let started = Instant::now();
+    for batch in values.chunks(BATCH) {
+        fold_all(&mut bed, batch)?;
+        bed.partition.store()?;
+    }
+    bed.partition.finish()?;
+    let took = started.elapsed();
     drop(bed);
     let mut alone = RocksStore::open(&directory.path().join("alone"))?;
     let started = Instant::now();
@@ -145,7 +207,7 @@ pub fn measure(events: u32, seed: u64) -> Result<Figures, DurableError> {
         through_the_log.push((writers, events_an_append, rate));
     }
     Ok(Figures {
-        events_per_s: f64::from(events) / (fold + write).as_secs_f64(),
+        events_per_s: f64::from(events) / took.as_secs_f64(),
         limit_events_per_s: f64::from(events) / limit.as_secs_f64(),
         fold,
         write,

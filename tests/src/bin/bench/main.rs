@@ -8,6 +8,8 @@ mod heart;
 mod ingest;
 mod opening;
 mod recompute;
+mod settings;
+mod spaces;
 mod workload;
 
 use std::{
@@ -25,11 +27,13 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const SEED: u64 = 2026;
 const RESULTS: &str = "results";
+/// Fewer can be asked for, by a second argument: for profilers, which are slow.
+const INGEST_EVENTS: u32 = 200_000;
 
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error(
-        "no benchmark is called {0}; there are: heart, w1 to w5, w2_tenfold, ingest, opening (memory is a program of its own)"
+        "no benchmark is called {0}; there are: heart, w1 to w5, w2_tenfold, ingest, opening, spaces, settings (memory is a program of its own)"
     )]
     UnknownName(String),
     #[error(transparent)]
@@ -41,8 +45,10 @@ enum Failure {
 }
 
 fn main() -> ExitCode {
-    let name = std::env::args().nth(1).filter(|name| !name.is_empty());
-    match run(name.as_deref()) {
+    let mut arguments = std::env::args().skip(1);
+    let name = arguments.next().filter(|name| !name.is_empty());
+    let events = arguments.next().and_then(|number| number.parse().ok()).unwrap_or(INGEST_EVENTS);
+    match run(name.as_deref(), events) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             // Nothing can be said if standard error is closed.
@@ -52,16 +58,20 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(name: Option<&str>) -> Result<(), Failure> {
+fn run(name: Option<&str>, ingest_events: u32) -> Result<(), Failure> {
     match name {
         None | Some("all") => {
             run_heart(&HEART)?;
-            run_ingest()?;
-            run_opening()
+            run_ingest(ingest_events)?;
+            run_opening()?;
+            run_spaces()?;
+            run_settings()
         }
         Some("heart") => run_heart(&HEART),
-        Some("ingest") => run_ingest(),
+        Some("ingest") => run_ingest(ingest_events),
         Some("opening") => run_opening(),
+        Some("spaces") => run_spaces(),
+        Some("settings") => run_settings(),
         Some(name) => match HEART.iter().find(|run| run.workload.name == name) {
             Some(run) => run_heart(std::slice::from_ref(run)),
             None => Err(Failure::UnknownName(name.to_owned())),
@@ -120,13 +130,13 @@ fn run_heart(runs: &[HeartRun]) -> Result<(), Failure> {
     Ok(())
 }
 
-fn run_ingest() -> Result<(), Failure> {
+fn run_ingest(events: u32) -> Result<(), Failure> {
     let mut out = io::stdout();
     writeln!(out, "ingest: events of 300 bytes with three premises, one partition; seed {SEED}")?;
-    let figures = ingest::measure(200_000, SEED)?;
+    let figures = ingest::measure(events, SEED)?;
     let tables: Vec<String> = figures.tables.iter().map(|(table, rows)| format!("{table} {rows:.3}")).collect();
     writeln!(out, "  writes an event, by table: {}; all: {:.3}", tables.join(", "), figures.rows_per_event)?;
-    let micros = |duration: std::time::Duration| duration.as_secs_f64() * 1e6 / 200_000.0;
+    let micros = |duration: std::time::Duration| duration.as_secs_f64() * 1e6 / f64::from(events);
     let mut fields = vec![
         ("events_per_s", json!(figures.events_per_s.round())),
         ("of_limit_percent", json!((100.0 * figures.events_per_s / figures.limit_events_per_s).round())),
@@ -177,6 +187,68 @@ fn run_opening() -> Result<(), Failure> {
             ("paged_bytes_max", json!(worked.paged_bytes_max)),
         ],
     )
+}
+
+fn run_spaces() -> Result<(), Failure> {
+    let mut out = io::stdout();
+    let rounded = |value: f64| json!((value * 1e1).round() / 1e1);
+    writeln!(
+        out,
+        "spaces: 10,000 touched in turn; a load of a million nodes beside others; questions while writing; seed {SEED}"
+    )?;
+    let turns = spaces::in_turn(10_000, 5, SEED)?;
+    say(
+        "spaces_in_turn",
+        vec![
+            ("events_per_s", json!(turns.events_per_s.round())),
+            ("short_of_memory_events_per_s", json!(turns.short_of_memory_events_per_s.round())),
+            ("one_space_events_per_s", json!(turns.one_space_events_per_s.round())),
+        ],
+    )?;
+    let directory = tempfile::tempdir()?;
+    opening::prepare(directory.path(), SEED)?;
+    let beside = spaces::beside_a_load(directory.path(), SEED)?;
+    say(
+        "load_beside",
+        vec![
+            ("during_p50_us", rounded(beside.during.median_us)),
+            ("during_p99_us", rounded(beside.during.p99_us)),
+            ("during_max_us", rounded(beside.during_max_us)),
+            ("before_p50_us", rounded(beside.before.median_us)),
+            ("before_p99_us", rounded(beside.before.p99_us)),
+            ("events", json!(beside.events)),
+        ],
+    )?;
+    let reading = spaces::reading(200_000, 20_000, SEED)?;
+    say(
+        "reading",
+        vec![
+            ("p99_ratio", rounded(reading.during_ingest.p99_us / reading.at_rest.p99_us)),
+            ("p50_us", rounded(reading.during_ingest.median_us)),
+            ("p99_us", rounded(reading.during_ingest.p99_us)),
+            ("at_rest_p50_us", rounded(reading.at_rest.median_us)),
+            ("at_rest_p99_us", rounded(reading.at_rest.p99_us)),
+        ],
+    )
+}
+
+fn run_settings() -> Result<(), Failure> {
+    let mut out = io::stdout();
+    writeln!(out, "settings: what else RocksDB could be told; the rows of 200,000 events; seed {SEED}")?;
+    for tried in settings::try_all(INGEST_EVENTS, SEED)? {
+        let rounded = |value: f64| json!((value * 1e2).round() / 1e2);
+        say(
+            &format!("settings_{}", tried.name),
+            vec![
+                ("write_us_per_event", rounded(tried.write_us_per_event)),
+                ("compact_us_per_event", rounded(tried.compact_us_per_event)),
+                ("disk_bytes_per_event", json!(tried.disk_bytes_per_event.round())),
+                ("cold_read_us", rounded(tried.cold_read_us)),
+                ("absent_read_us", rounded(tried.absent_read_us)),
+            ],
+        )?;
+    }
+    Ok(())
 }
 
 /// Writes figures as a RESULT line and a file.
