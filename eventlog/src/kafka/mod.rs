@@ -60,6 +60,8 @@ use crate::{
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// So long another process that has just made the topics is given to write the first event.
 const CREATOR_PATIENCE: Duration = Duration::from_secs(5);
+/// So often it is looked whether a transaction is decided.
+const DECISION_PAUSE: Duration = Duration::from_millis(2);
 /// So old the end of a partition may be when it is asked for for measures.
 const RECENT: Duration = Duration::from_secs(1);
 
@@ -78,6 +80,9 @@ pub struct NewLog<'a> {
     pub first_event: &'a dyn Fn(Incarnation, u32, u32) -> NewRecord,
 }
 
+/// A topic's partition.
+type Place = (Topic, u32);
+
 /// The log, open to read, to append and to process.
 pub struct KafkaLog {
     settings: Settings,
@@ -85,8 +90,10 @@ pub struct KafkaLog {
     partitions: u32,
     /// Asks for what is no record: ends, positions, times. Is no member of the group.
     asker: BaseConsumer<Quiet>,
-    readers: Mutex<HashMap<(Topic, u32), Arc<Mutex<Reader>>>>,
-    recent_ends: Mutex<HashMap<(Topic, u32), (Instant, u64)>>,
+    /// Sees what is not committed, too.
+    witness: OnceLock<BaseConsumer<Quiet>>,
+    readers: Mutex<HashMap<Place, Arc<Mutex<Reader>>>>,
+    recent_ends: Mutex<HashMap<Place, (Instant, u64)>>,
     appender: OnceLock<Appender>,
     owned: Mutex<HashMap<u32, Arc<Owned>>>,
 }
@@ -133,6 +140,7 @@ impl KafkaLog {
             incarnation: Incarnation([0; 16]),
             partitions,
             asker,
+            witness: OnceLock::new(),
             readers: Mutex::default(),
             recent_ends: Mutex::default(),
             appender: OnceLock::new(),
@@ -189,6 +197,33 @@ impl KafkaLog {
     pub fn wait(&self, topic: Topic, partition: u32, from_offset: u64, timeout: Duration) -> Result<(), LogError> {
         let reader = self.reader(topic, partition)?;
         lock(&reader).wait(from_offset, timeout)
+    }
+
+    /// Waits, at most so long, until all that was written to a partition by now is decided, committed or aborted; gives the end.
+    pub fn settled_end(&self, topic: Topic, partition: u32, timeout: Duration) -> Result<u64, LogError> {
+        self.check_partition(partition)?;
+        let name = self.settings.names.topic(topic);
+        if self.witness.get().is_none() {
+            let witness = create_consumer(&self.settings.witness(), &self.settings)?;
+            // Another thread may have been quicker; then this one goes.
+            let _ = self.witness.set(witness);
+        }
+        let witness = self.witness.get().ok_or_else(|| LogError::NotAccepting("there is no consumer".to_owned()))?;
+        let written = reader::bounds(witness, name, partition)?.end;
+        let begun = Instant::now();
+        loop {
+            let end = self.bounds(topic, partition)?.end;
+            if end >= written {
+                return Ok(end);
+            }
+            if begun.elapsed() > timeout {
+                return Err(LogError::Unreachable(format!(
+                    "{name} [{partition}]: a transaction has been open for {} s at offset {end}",
+                    timeout.as_secs()
+                )));
+            }
+            std::thread::sleep(DECISION_PAUSE);
+        }
     }
 
     /// Puts a member's announcement in the place of its last one, or takes that away.

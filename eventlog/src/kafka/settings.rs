@@ -123,6 +123,8 @@ const READER_QUEUE_KIB: usize = 16 << 10;
 const FETCH_WAIT_MS: u32 = 50;
 /// Of one producer; a partition that is processed has two.
 const PRODUCER_QUEUE_KIB: usize = 32 << 10;
+/// So long an append waits for brokers that do not answer.
+const DELIVERY_TIMEOUT_MS: u32 = 30_000;
 /// A broker's own limit, unless its operator changed it. A transaction that was left open ends when the partition is taken
 /// over, whatever its time-out is; this one has to be long enough for the largest cascade.
 const TRANSACTION_TIMEOUT_MS: u32 = 15 * 60 * 1000;
@@ -178,6 +180,13 @@ impl Settings {
         self.with_passthrough(config)
     }
 
+    /// For asking where a partition ends, with all that is not committed.
+    pub(super) fn witness(&self) -> ClientConfig {
+        let mut config = self.reader();
+        config.set("isolation.level", "read_uncommitted");
+        config
+    }
+
     /// For membership in the group. It never reads.
     pub(super) fn member(&self, static_member: Option<&str>) -> ClientConfig {
         let mut config = self.consumer();
@@ -208,7 +217,9 @@ impl Settings {
 
     /// For appending events.
     pub(super) fn appender(&self) -> ClientConfig {
-        self.with_passthrough(self.producer())
+        let mut config = self.producer();
+        config.set("message.timeout.ms", DELIVERY_TIMEOUT_MS.to_string());
+        self.with_passthrough(config)
     }
 
     /// For publishing what a partition's events cause.
