@@ -167,7 +167,10 @@ impl<L: ProcessLog, S: WriteStore> Recovery<L, S> {
         // Compared before the last batch is stored, so that a state that is wrong is not kept.
         // Without a hash nothing was published yet, or an operator has set the position.
         if committed.metadata.is_empty() && !driver.partition.outputs_hash().is_empty() {
-            tracing::warn!(partition = driver.number, "no hash stands beside the position: what was folded is not compared");
+            tracing::warn!(
+                partition = driver.number,
+                "no hash stands beside the position: what was folded is not compared"
+            );
         } else if driver.partition.outputs_hash() != committed.metadata {
             return Err(DriveError::NotDeterministic { partition: driver.number, offset: committed.next_offset });
         }
