@@ -8,8 +8,9 @@ import base64
 import json
 import sys
 
-from cloudevents.v1.http import CloudEvent
-from cloudevents.v1.kafka import to_binary, to_structured
+from cloudevents.core.bindings.kafka import to_binary, to_structured
+from cloudevents.core.formats.json import JSONFormat
+from cloudevents.core.v1.event import CloudEvent
 from confluent_kafka import Producer
 
 brokers, topic = sys.argv[1:3]
@@ -21,12 +22,12 @@ for line in sys.stdin:
         "id": given["id"],
         "type": given["type"],
         "source": "urn:agent:reader",
+        "specversion": "1.0",
         "datacontenttype": "application/json" if is_json else "application/protobuf",
         "partitionkey": given["space"],
     }
     data = given["event"] if is_json else base64.b64decode(given["protobuf"])
-    event = CloudEvent(attributes, data)
     write = to_binary if given["mode"] == "binary" else to_structured
-    message = write(event, key_mapper=lambda event: event.get("partitionkey"))
+    message = write(CloudEvent(attributes, data), JSONFormat())
     producer.produce(topic, key=message.key, value=message.value, headers=message.headers)
 producer.flush(60)

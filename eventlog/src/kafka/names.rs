@@ -69,8 +69,8 @@ mod tests {
         assert_eq!(plain.transactional_ids(3), ["recant.events-3-a", "recant.events-3-b"]);
         assert_eq!((named.topic(Topic::Changes), named.group()), ("staging.recant.changes", "staging.recant"));
         assert_eq!(
-            (named.members(), &*named.transactional_id(0)),
-            ("staging.recant.members", "staging.recant.events-0")
+            (named.members(), &*named.transactional_ids(0)[0]),
+            ("staging.recant.members", "staging.recant.events-0-a")
         );
         for name in ["", "a b", "ä", "a/b"] {
             assert!(Names::of(Some(name)).is_err(), "{name}");

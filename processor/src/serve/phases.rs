@@ -96,14 +96,18 @@ impl<L: ProcessLog + WaitLog, S: WriteStore> Restoring<L, S> {
 
     /// Folds up to what was published, silently.
     pub fn restore(mut self, orders: &Orders) -> Result<Next<CatchingUp<L, S>>, DriveError> {
+        passed("recovering");
         while self.recovery.step()? {
+            passed("recovery_stored");
             if orders.is_to_end() {
                 // What is folded is stored; nothing was to be published.
                 let ended = if orders.is_lost() { Ended::Lost } else { Ended::GivenUp };
                 return Ok(Next::Ended(ended));
             }
         }
-        Ok(Next::Phase(CatchingUp { running: Running::new(self.recovery.finish()?) }))
+        let driver = self.recovery.finish()?;
+        passed("recovered");
+        Ok(Next::Phase(CatchingUp { running: Running::new(driver) }))
     }
 }
 
@@ -178,6 +182,22 @@ impl<L, S> Lost<L, S> {
     }
 }
 
+/// Tells of a step, for those who end processes between steps (`docs/how-to/crashes.md`).
+fn passed(step: &str) {
+    tracing::trace!(target: "recant::step", step);
+}
+
+fn name_of(step: Step) -> &'static str {
+    match step {
+        Step::Polled => "polled",
+        Step::Idle => "idle",
+        Step::Folded => "folded",
+        Step::Published => "published",
+        Step::Aborted => "aborted",
+        Step::Stored => "stored",
+    }
+}
+
 /// A driver that goes on after commits that were aborted, up to a bound.
 struct Running<L, S> {
     driver: Driver<L, S>,
@@ -191,6 +211,7 @@ impl<L: ProcessLog + WaitLog, S: WriteStore> Running<L, S> {
 
     fn step(&mut self) -> Result<Step, DriveError> {
         let step = self.driver.step(&mut |_, _| {})?;
+        passed(name_of(step));
         match step {
             Step::Aborted if self.aborted_in_a_row == ABORTED_IN_A_ROW_MAX => {
                 let last = self.driver.last_abort();

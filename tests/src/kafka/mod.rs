@@ -1,7 +1,8 @@
 //! A real Kafka for tests: a broker of one's own, and stock clients of other languages beside it.
 //!
 //! [`broker`] starts, stops, freezes and restarts a broker; [`python`] runs `confluent-kafka` and `cloudevents`, as other people's
-//! agents do.
+//! agents do. [`member`] is the real `recant serve`, [`victim`] one that kills itself at a named step; [`load`] is what is appended
+//! meanwhile, and [`check`] says what must hold afterwards.
 
 #![allow(
     clippy::unwrap_used,
@@ -11,14 +12,21 @@
 )]
 
 pub mod broker;
+pub mod check;
+pub mod java;
+pub mod load;
+pub mod member;
 pub mod python;
+pub mod victim;
 
 use std::{
     path::{Path, PathBuf},
     sync::atomic::{AtomicU32, Ordering},
 };
 
-use recant_eventlog::kafka::{Names, Passthrough, Settings};
+use recant_eventlog::kafka::{KafkaLog, Names, NewLog, Passthrough, Settings};
+use recant_processor::standalone::log_created;
+use recant_proto::position::Incarnation;
 
 /// The checkout.
 pub fn checkout() -> &'static Path {
@@ -36,6 +44,13 @@ pub fn cache() -> PathBuf {
 pub fn instance(test: &str) -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     format!("{test}-{}", NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Opens an instance's log on some brokers, and makes it with so many partitions if it is not there.
+pub fn log(brokers: &str, instance: &str, partitions: u32) -> KafkaLog {
+    let first_event = |incarnation, partitions, partition| log_created(incarnation, partitions, partition, false);
+    let new = NewLog { incarnation: Incarnation([0x5a; 16]), partitions, first_event: &first_event };
+    KafkaLog::open_or_create(settings(brokers, instance), &new).expect("the brokers are there")
 }
 
 /// The settings of an instance on some brokers.
