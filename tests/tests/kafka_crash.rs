@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
-use std::process::Command;
+use std::{process::Command, time::Duration};
 
 use recant_tests::{
     binary::{Desk, Random},
@@ -34,7 +34,9 @@ fn killed_at_every_step_each_change_is_published_once() {
             .arg(format!("die={step}:{count}"));
         let mut victim = Member::of(command, data.clone());
         while victim.count("dying") == 0 {
-            load.append(&log, 40);
+            load.append(&log, 20);
+            // It is to be idle at times.
+            std::thread::sleep(Duration::from_millis(30));
             victim.listen();
         }
         victim.wait_until_dead();

@@ -221,6 +221,25 @@ fn events_of_transactions_are_read_once_committed() {
     assert_eq!(log.read(Topic::Events, 0, log.bounds(Topic::Events, 0).unwrap().end, ALL).unwrap(), []);
 }
 
+/// What an owner that died had sent, and not committed, is no sign of a position that is gone.
+#[test]
+fn what_was_aborted_was_not_published() {
+    let log = new_log("aborted", 1);
+    let names = &log.settings().names;
+    let producer: BaseProducer = ClientConfig::new()
+        .set("bootstrap.servers", Broker::shared().address())
+        .set("transactional.id", &names.transactional_ids(0)[0])
+        .create()
+        .unwrap();
+    producer.init_transactions(Duration::from_secs(60)).unwrap();
+    producer.begin_transaction().unwrap();
+    producer.send(BaseRecord::to(names.topic(Topic::Changes)).partition(0).key("space").payload("c")).unwrap();
+    producer.flush(Duration::from_secs(60)).unwrap();
+    assert_eq!(log.acquire(0).unwrap().1, Committed::default());
+    assert!(log.bounds(Topic::Changes, 0).unwrap().end > 0, "it was sent");
+    assert_eq!(read_all(&log, Topic::Changes, 0), []);
+}
+
 /// A committed position that the brokers have forgotten is not taken for a beginning: everything would be published again.
 #[test]
 fn a_position_that_is_gone_is_noticed() {

@@ -269,10 +269,15 @@ impl KafkaLog {
         self.appender.get().ok_or_else(|| LogError::NotAccepting("there is no producer".to_owned()))
     }
 
-    /// Whether the positions that were published are gone, which nobody can tell from never having been.
+    /// Refuses a partition of which something was published, and no position is known: it has been forgotten.
     fn check_never_processed(&self, partition: u32) -> Result<(), LogError> {
         for topic in [Topic::Changes, Topic::Rejected] {
-            if self.bounds(topic, partition)?.end > 0 {
+            // What was aborted takes offsets, too.
+            let earliest = self.bounds(topic, partition)?.earliest;
+            let one = ReadLimit { records_max: 1, bytes_max: 1 };
+            let is_published = !self.read(topic, partition, earliest, one)?.is_empty();
+            lock(&self.readers).remove(&(topic, partition));
+            if is_published {
                 return Err(LogError::PositionLost {
                     group: self.settings.names.group().to_owned(),
                     partition,
