@@ -44,8 +44,10 @@ oracle: needs ## the engine against the oracle, GRAPHS=50000 random graphs
 sim: needs ## everything that can go wrong, SEEDS=2000 runs from seed FIRST=0 on
 	cargo run $(CARGO_FLAGS) -p recant-tests --bin sim -- $(SEEDS) $(FIRST)
 
-crash: needs ## kill -9 at every step ROUNDS=20 times, losses of power, full disks, failing fsyncs; figures into results/
+crash: needs ## kill -9 at every step ROUNDS=20 times, also on Kafka, losses of power, full disks, failing fsyncs; figures into results/
 	@scripts/install-crash-needs
+	@scripts/install-kafka-needs >/dev/null
+	@scripts/install-kafka-clients >/dev/null
 	cargo build $(CARGO_FLAGS) -p recant -p recant-tests --bins
 	cargo run $(CARGO_FLAGS) --quiet -p recant-tests --bin crash -- all $(ROUNDS)
 
@@ -56,7 +58,8 @@ soak: needs ## everything at once for MINUTES=60, with kills; memory, disk, dige
 fuzz: needs ## libFuzzer on every reader of bytes, or one (NAME=events), for MINUTES=60 in all
 	scripts/fuzz $(NAME) $(MINUTES)
 
-bench: needs ## one benchmark (NAME=heart, ingest, opening, memory), or all; figures into results/
+bench: needs ## one benchmark (NAME=heart, ingest, opening, memory, kafka), or all; figures into results/
+	$(if $(filter kafka all,$(NAME)),@scripts/install-kafka-needs >/dev/null && cargo build $(CARGO_FLAGS) -p recant)
 	$(if $(filter memory,$(NAME)),,cargo run $(CARGO_FLAGS) -p recant-tests --bin bench -- $(NAME))
 	$(if $(filter memory all,$(NAME)),cargo run $(CARGO_FLAGS) -p recant-tests --bin memory)
 

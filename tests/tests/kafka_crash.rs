@@ -3,62 +3,30 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
-use std::{process::Command, time::Duration};
-
 use recant_tests::{
-    binary::{Desk, Random},
-    kafka::{broker::Broker, check, instance, load::Load, log, member::Member, victim::STEPS},
+    binary::Desk,
+    kafka::{
+        broker::Broker,
+        check::{self, Published, compare},
+        instance,
+        load::Load,
+        log, matrix,
+        member::Member,
+        victim::STEPS,
+    },
 };
 
-const PARTITIONS: u32 = 3;
-
-/// One life after another on the same directory, each killed at another step under load.
 #[test]
 fn killed_at_every_step_each_change_is_published_once() {
-    let (desk, instance) = (Desk::new(), instance("crash"));
-    let address = Broker::shared().address();
-    let log = log(&address, &instance, PARTITIONS);
-    let data = desk.path("state");
-    let mut load = Load::new(5, 4);
-    let mut random = Random(7);
-    for step in STEPS {
-        // Some steps come once in the life of a partition, others with each batch.
-        let count = match step {
-            "acquiring" | "fenced" | "acquired" | "recovering" | "recovered" => 1 + random.below(u64::from(PARTITIONS)),
-            _ => 1 + random.below(9),
-        };
-        let mut command = Command::new(victim());
-        command
-            .arg("kafka")
-            .args([format!("brokers={address}"), format!("instance={instance}"), format!("data={}", data.display())])
-            .arg(format!("die={step}:{count}"));
-        let mut victim = Member::of(command, data.clone());
-        while victim.count("dying") == 0 {
-            load.append(&log, 20);
-            // It is to be idle at times.
-            std::thread::sleep(Duration::from_millis(30));
-            victim.listen();
-        }
-        victim.wait_until_dead();
-    }
-    load.append(&log, 100);
-    let mut last = Member::start(&desk, &address, &instance, "state", &["--static-member", "victim"]);
-    last.wait_until_serving(PARTITIONS as usize);
-    check::wait_until_processed(&log);
-    last.stop();
-    check::stock_client_sees_each_output_once(&log);
-    check::nothing_acknowledged_is_lost(&log, &load);
-    check::states_are_the_folds(&log, &[&data]);
-}
-
-/// The process that dies, built beside the tests.
-fn victim() -> std::path::PathBuf {
-    recant_tests::crash::process::program("victim")
+    let figures = matrix::kill_at_every_step(1, 5, &mut |_| {});
+    assert_eq!(figures.kills, STEPS.len() as u64, "each died where it was to die");
+    check::holds(&figures.verdict);
 }
 
 /// A disk that is lost costs a replay, and nothing is published again; so does a state that another process has left behind.
 #[test]
 fn a_state_that_is_gone_is_made_anew_silently() {
+    const PARTITIONS: u32 = 3;
     let (desk, instance) = (Desk::new(), instance("disk"));
     let address = Broker::shared().address();
     let log = log(&address, &instance, PARTITIONS);
@@ -75,8 +43,24 @@ fn a_state_that_is_gone_is_made_anew_silently() {
         member.wait_until_serving(PARTITIONS as usize);
         check::wait_until_processed(&log);
         member.stop();
-        check::stock_client_sees_each_output_once(&log);
-        check::states_are_the_folds(&log, &[&desk.path(name)]);
+        check::holds(&check::all(&log, &load, &[&desk.path(name)]));
     }
-    check::nothing_acknowledged_is_lost(&log, &load);
+}
+
+/// A checker that finds nothing proves nothing: each kind of fault, planted, is found as what it is.
+#[test]
+fn the_checker_finds_what_is_planted() {
+    let record = |id: &str| Published { id: id.to_owned(), key: "space".to_owned(), value: id.into() };
+    let expected: Vec<Published> = ["1", "2", "3", "4"].map(record).to_vec();
+    assert!(compare(0, &expected, &expected).is_clean());
+    let seen = |ids: &[&str]| compare(0, &ids.iter().map(|id| record(id)).collect::<Vec<_>>(), &expected);
+    assert_eq!(seen(&["1", "2", "2", "3", "4"]).twice.len(), 1);
+    assert_eq!(seen(&["1", "2", "3", "4", "3"]).twice.len(), 1);
+    assert_eq!(seen(&["1", "3", "4"]).lost.len(), 1);
+    assert_eq!(seen(&["1", "2", "3"]).lost.len(), 1);
+    assert_eq!(seen(&["2", "1", "3", "4"]).wrong.len(), 1);
+    assert_eq!(seen(&["1", "2", "3", "4", "5"]).wrong.len(), 1);
+    let mut other_bytes = expected.clone();
+    other_bytes[2].value.push(0);
+    assert_eq!(compare(0, &other_bytes, &expected).wrong.len(), 1);
 }

@@ -47,7 +47,5 @@ fn processing_survives_its_brokers() {
     member.wait_until_serving(PARTITIONS);
     assert_eq!(member.count("halted"), 0, "{:?}", member.told);
     member.stop();
-    check::stock_client_sees_each_output_once(&log);
-    check::nothing_acknowledged_is_lost(&log, &load);
-    check::states_are_the_folds(&log, &[&desk.path("data")]);
+    check::holds(&check::all(&log, &load, &[&desk.path("data")]));
 }

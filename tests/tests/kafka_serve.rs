@@ -114,7 +114,7 @@ fn without_a_server_the_fate_is_not_known() {
     let again = command(&desk, &address, &instance, &["retract", "--source", "s", "--id", "r", "--json"]);
     run(again).exited(0);
     member.stop();
-    check::stock_client_sees_each_output_once(&log);
+    check::holds(&check::what_a_stock_client_sees(&log));
 }
 
 /// Members come, leave and die; a partition that stays with its member is not touched, and one that moves goes on within seconds.
@@ -156,9 +156,7 @@ fn partitions_move_and_each_change_is_published_once() {
     load.append(&log, 100);
     check::wait_until_processed(&log);
     third.stop();
-    check::stock_client_sees_each_output_once(&log);
-    check::nothing_acknowledged_is_lost(&log, &load);
-    check::states_are_the_folds(&log, &[&desk.path("third")]);
+    check::holds(&check::all(&log, &load, &[&desk.path("third")]));
 }
 
 /// A process that stood still until others had its partitions publishes nothing when it goes on, and takes part again.
@@ -190,6 +188,5 @@ fn a_zombie_publishes_nothing() {
     check::wait_until_processed(&log);
     zombie.stop();
     heir.stop();
-    check::stock_client_sees_each_output_once(&log);
-    check::nothing_acknowledged_is_lost(&log, &load);
+    check::holds(&check::all(&log, &load, &[&desk.path("zombie"), &desk.path("heir")]));
 }

@@ -1,7 +1,10 @@
 //! What must hold on Kafka, whatever happened: what a stock client sees of the changes and rejections is exactly what an undisturbed
-//! fold of the events publishes, in its order, and the states that are left are that fold's.
+//! fold of the events publishes, in its order; nothing acknowledged is lost; and the states that are left are that fold's.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    path::Path,
+};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use recant_eventlog::{ReadLimit, ReadLog, Record, Topic, kafka::KafkaLog};
@@ -11,29 +14,36 @@ use recant_projections::{
     store::{Store, memory::MemoryStore},
     tables::{partition as standing, spaces},
 };
+use recant_proto::wire;
 use serde_json::Value;
 
 use super::{load::Load, python};
-use crate::binary::{text, wait_until};
+use crate::{
+    binary::{text, wait_until},
+    crash::check::Verdict,
+};
 
 /// A record, as a stock client and as the fold has it.
 #[derive(Debug, PartialEq, Eq, Clone)]
-struct Published {
-    id: String,
-    key: String,
-    value: Vec<u8>,
+pub struct Published {
+    /// Its `ce_id`.
+    pub id: String,
+    /// Its key.
+    pub key: String,
+    /// Its value.
+    pub value: Vec<u8>,
 }
 
 /// What an undisturbed fold makes of a partition.
-pub struct Undisturbed {
+struct Undisturbed {
     changes: Vec<Published>,
     rejections: Vec<Published>,
-    spaces: Vec<(String, u128)>,
+    digests: Vec<(String, u128)>,
     next_offset: u64,
 }
 
 /// All events of a partition.
-pub fn events(log: &KafkaLog, partition: u32) -> Vec<Record> {
+fn events(log: &KafkaLog, partition: u32) -> Vec<Record> {
     let limit = ReadLimit { records_max: 10_000, bytes_max: 64 << 20 };
     let mut all: Vec<Record> = Vec::new();
     loop {
@@ -47,7 +57,7 @@ pub fn events(log: &KafkaLog, partition: u32) -> Vec<Record> {
 }
 
 /// Folds a partition in memory, from its first event to its last.
-pub fn undisturbed(log: &KafkaLog, number: u32) -> Undisturbed {
+fn undisturbed(log: &KafkaLog, number: u32) -> Undisturbed {
     let mut partition = Partition::open(MemoryStore::default(), log.incarnation(), number).expect("it is empty");
     let (mut changes, mut rejections) = (Vec::new(), Vec::new());
     for record in events(log, number) {
@@ -64,7 +74,7 @@ pub fn undisturbed(log: &KafkaLog, number: u32) -> Undisturbed {
     }
     partition.store().expect("memory can be written");
     let next_offset = partition.next_offset();
-    Undisturbed { changes, rejections, spaces: digests(partition.stored()), next_offset }
+    Undisturbed { changes, rejections, digests: digests(partition.stored()), next_offset }
 }
 
 fn digests(store: &impl Store) -> Vec<(String, u128)> {
@@ -83,29 +93,62 @@ pub fn wait_until_processed(log: &KafkaLog) {
     }
 }
 
-/// Compares what a stock client sees with the undisturbed fold of all partitions. Everything must be processed.
-pub fn stock_client_sees_each_output_once(log: &KafkaLog) {
-    let [changes, rejections] = [Topic::Changes, Topic::Rejected].map(|topic| consumed(log, topic));
-    for partition in 0..log.partitions() {
-        let expected = undisturbed(log, partition);
-        assert_eq!(log.committed(partition).expect("it answers").next_offset, expected.next_offset);
-        let none = Vec::new();
-        compare(partition, "changes", changes.get(&partition).unwrap_or(&none), &expected.changes);
-        compare(partition, "rejections", rejections.get(&partition).unwrap_or(&none), &expected.rejections);
-    }
+/// Everything. All must be processed, and the processes that wrote these directories must have ended.
+pub fn all(log: &KafkaLog, load: &Load, directories: &[&Path]) -> Verdict {
+    let mut verdict = what_a_stock_client_sees(log);
+    verdict.add(what_was_acknowledged(log, load));
+    verdict.add(states(log, directories));
+    verdict
 }
 
-fn compare(partition: u32, what: &str, seen: &[Published], expected: &[Published]) {
-    let first = seen.iter().zip(expected).position(|(seen, expected)| seen != expected);
-    let at = first.unwrap_or(seen.len().min(expected.len()));
-    assert!(
-        seen == expected,
-        "partition {partition}: a stock client sees {} {what}, and the fold publishes {}; they differ at {at}:\nseen {:?}\nfold {:?}",
-        seen.len(),
-        expected.len(),
-        seen.get(at).map(|record| &record.id),
-        expected.get(at).map(|record| &record.id),
-    );
+/// Ends the test unless everything holds.
+#[track_caller]
+pub fn holds(verdict: &Verdict) {
+    assert!(verdict.is_clean(), "{:#?}", verdict.first());
+}
+
+/// Compares what a stock client sees with the undisturbed fold of all partitions.
+pub fn what_a_stock_client_sees(log: &KafkaLog) -> Verdict {
+    let [changes, rejections] = [Topic::Changes, Topic::Rejected].map(|topic| consumed(log, topic));
+    let mut verdict = Verdict::default();
+    let none = Vec::new();
+    for partition in 0..log.partitions() {
+        let expected = undisturbed(log, partition);
+        let committed = log.committed(partition).expect("it answers").next_offset;
+        if committed != expected.next_offset {
+            let end = expected.next_offset;
+            verdict.wrong.push(format!("partition {partition} is processed up to {committed}, and ends at {end}"));
+        }
+        verdict.add(compare(partition, changes.get(&partition).unwrap_or(&none), &expected.changes));
+        verdict.add(compare(partition, rejections.get(&partition).unwrap_or(&none), &expected.rejections));
+    }
+    verdict
+}
+
+/// Compares what was seen of a partition with what there must be.
+pub fn compare(partition: u32, seen: &[Published], expected: &[Published]) -> Verdict {
+    let mut verdict = Verdict::default();
+    let mut ids = HashSet::new();
+    for record in seen {
+        if !ids.insert(&record.id) {
+            verdict.twice.push(format!("partition {partition}: {} is there again", record.id));
+        }
+    }
+    for record in expected.iter().filter(|record| !ids.contains(&record.id)) {
+        verdict.lost.push(format!("partition {partition}: {} is missing", record.id));
+    }
+    let differs = seen.iter().zip(expected).find(|(seen, expected)| seen != expected);
+    if let Some((seen, expected)) = differs {
+        verdict.wrong.push(format!("partition {partition}: {} stands where {} belongs", seen.id, expected.id));
+    }
+    if seen.len() > expected.len() {
+        verdict.wrong.push(format!(
+            "partition {partition}: {} records, and {} belong there",
+            seen.len(),
+            expected.len()
+        ));
+    }
+    verdict
 }
 
 fn consumed(log: &KafkaLog, topic: Topic) -> BTreeMap<u32, Vec<Published>> {
@@ -128,33 +171,44 @@ fn published(record: &Value) -> Published {
     }
 }
 
-/// Compares the states in some data directories, whose processes have ended, with the undisturbed fold.
-pub fn states_are_the_folds(log: &KafkaLog, directories: &[&Path]) {
+/// Compares the states in some data directories with the undisturbed fold: of each partition the newest must be that fold's.
+pub fn states(log: &KafkaLog, directories: &[&Path]) -> Verdict {
+    let mut verdict = Verdict::default();
+    let log_again = || KafkaLog::open(log.settings().clone()).expect("it was open before");
+    let viewers: Vec<Viewer<KafkaLog>> =
+        directories.iter().map(|directory| Viewer::over(directory, log_again())).collect();
     for partition in 0..log.partitions() {
         let expected = undisturbed(log, partition);
-        let newest = directories.iter().filter_map(|directory| {
-            let store = Viewer::over(directory, log_again(log)).state(partition).ok()?;
-            let next_offset = standing::get(&store).ok()??.next_offset;
-            Some((next_offset, digests(&store)))
+        let newest = viewers.iter().filter_map(|viewer| {
+            let store = viewer.state(partition).ok()?;
+            Some((standing::get(&store).ok()??.next_offset, digests(&store)))
         });
         let (next_offset, digests) = newest.max().unwrap_or_default();
-        assert_eq!((next_offset, digests), (expected.next_offset, expected.spaces), "partition {partition}");
+        if (next_offset, &digests) != (expected.next_offset, &expected.digests) {
+            let end = expected.next_offset;
+            verdict
+                .wrong
+                .push(format!("partition {partition}: the state at {next_offset} is not that of a fold up to {end}"));
+        }
     }
-}
-
-fn log_again(log: &KafkaLog) -> KafkaLog {
-    KafkaLog::open(log.settings().clone()).expect("it was open before")
+    verdict
 }
 
 /// Whether everything that was acknowledged lies where it was told to lie.
-pub fn nothing_acknowledged_is_lost(log: &KafkaLog, load: &Load) {
-    let mut there = std::collections::HashMap::new();
+pub fn what_was_acknowledged(log: &KafkaLog, load: &Load) -> Verdict {
+    let mut verdict = Verdict::default();
+    let mut there = HashMap::new();
     for partition in 0..log.partitions() {
         there.extend(events(log, partition).into_iter().map(|record| (record.position, record.value)));
     }
     for (position, id) in &load.acknowledged {
-        let value = there.get(position).unwrap_or_else(|| panic!("{id} was acknowledged at {position}, and is gone"));
-        let decoded = recant_proto::wire::decode(value, None).expect("it is an event");
-        assert_eq!(&decoded.event.id, id);
+        let is_there = there
+            .get(position)
+            .and_then(|value| wire::decode(value, None).ok())
+            .is_some_and(|decoded| &decoded.event.id == id);
+        if !is_there {
+            verdict.lost.push(format!("{id} was acknowledged at {position}, and is not there"));
+        }
     }
+    verdict
 }

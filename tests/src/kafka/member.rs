@@ -102,9 +102,9 @@ impl Member {
         self.process.kill();
     }
 
-    /// Waits until it has ended by itself.
-    pub fn wait_until_dead(&mut self) {
-        crate::binary::wait_until("it dies", || (!self.process.is_running()).then_some(()));
+    /// Whether it has not ended by itself.
+    pub fn is_running(&mut self) -> bool {
+        self.process.is_running()
     }
 
     /// Stops it as an operator does; it must end with 0 and have told so.

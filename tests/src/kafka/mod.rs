@@ -1,7 +1,8 @@
 //! A real Kafka for tests: a broker of one's own, and stock clients of other languages beside it.
 //!
 //! [`broker`] starts, stops, freezes and restarts a broker; [`python`] runs `confluent-kafka` and `cloudevents`, as other people's
-//! agents do. [`member`] is the real `recant serve`, [`victim`] one that kills itself at a named step; [`load`] is what is appended
+//! agents do. [`member`] is the real `recant serve`, [`victim`] one that kills itself at a named step, and
+//! [`matrix`] goes through all of these; [`load`] is what is appended
 //! meanwhile, and [`check`] says what must hold afterwards.
 
 #![allow(
@@ -15,6 +16,7 @@ pub mod broker;
 pub mod check;
 pub mod java;
 pub mod load;
+pub mod matrix;
 pub mod member;
 pub mod python;
 pub mod victim;
