@@ -9,7 +9,7 @@ FIRST ?= 0
 ROUNDS ?= 20
 MINUTES ?= 60
 
-.PHONY: help needs build demo test lint oracle sim crash soak fuzz bench
+.PHONY: help needs build demo test lint oracle sim crash soak fuzz bench kafka
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -25,8 +25,10 @@ demo: needs ## build, tell the story, check it
 	@cargo build $(CARGO_FLAGS) -p recant
 	@cargo run $(CARGO_FLAGS) --quiet -p recant -- demo
 
-test: lint ## every test
+test: lint ## every test, real Kafka included
 	@scripts/install-crash-needs
+	@scripts/install-kafka-needs >/dev/null
+	@scripts/install-kafka-clients >/dev/null
 	cargo build $(CARGO_FLAGS) --workspace --bins
 	cargo test $(CARGO_FLAGS) --workspace
 
@@ -42,8 +44,10 @@ oracle: needs ## the engine against the oracle, GRAPHS=50000 random graphs
 sim: needs ## everything that can go wrong, SEEDS=2000 runs from seed FIRST=0 on
 	cargo run $(CARGO_FLAGS) -p recant-tests --bin sim -- $(SEEDS) $(FIRST)
 
-crash: needs ## kill -9 at every step ROUNDS=20 times, losses of power, full disks, failing fsyncs; figures into results/
+crash: needs ## kill -9 at every step ROUNDS=20 times, also on Kafka, losses of power, full disks, failing fsyncs; figures into results/
 	@scripts/install-crash-needs
+	@scripts/install-kafka-needs >/dev/null
+	@scripts/install-kafka-clients >/dev/null
 	cargo build $(CARGO_FLAGS) -p recant -p recant-tests --bins
 	cargo run $(CARGO_FLAGS) --quiet -p recant-tests --bin crash -- all $(ROUNDS)
 
@@ -54,6 +58,10 @@ soak: needs ## everything at once for MINUTES=60, with kills; memory, disk, dige
 fuzz: needs ## libFuzzer on every reader of bytes, or one (NAME=events), for MINUTES=60 in all
 	scripts/fuzz $(NAME) $(MINUTES)
 
-bench: needs ## one benchmark (NAME=heart, ingest, opening, memory), or all; figures into results/
+bench: needs ## one benchmark (NAME=heart, ingest, opening, memory, kafka), or all; figures into results/
+	$(if $(filter kafka all,$(NAME)),@scripts/install-kafka-needs >/dev/null && cargo build $(CARGO_FLAGS) -p recant)
 	$(if $(filter memory,$(NAME)),,cargo run $(CARGO_FLAGS) -p recant-tests --bin bench -- $(NAME))
 	$(if $(filter memory all,$(NAME)),cargo run $(CARGO_FLAGS) -p recant-tests --bin memory)
+
+kafka: ## a real broker on a free loopback port, for trying things; its address is printed, Ctrl-C stops it
+	@scripts/start-kafka

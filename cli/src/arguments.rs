@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::brokers::KafkaArguments;
+
 /// Memory that can take things back.
 ///
 /// recant keeps why each thing is believed. When a source turns out to be bad, a retraction takes back what rested on it,
@@ -42,6 +44,8 @@ pub struct Common {
     /// Memory for open spaces and the databases beneath, such as 512MiB; spaces that go over it are read in pages, or closed
     #[arg(long, global = true, env = "RECANT_MEMORY_BUDGET", value_name = "SIZE", value_parser = bytes, default_value = "1GiB")]
     pub memory_budget: usize,
+    #[command(flatten)]
+    pub kafka: KafkaArguments,
     /// A configuration file with `data` and `space` [default: recant/config.toml in the configuration directory]
     #[arg(long, global = true, env = "RECANT_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -51,6 +55,8 @@ pub struct Common {
 pub enum Command {
     /// Tell the story from an empty directory, with the real engine, and check it
     Demo(Demo),
+    /// Serve a log on Kafka, together with other processes that do
+    Serve(Serve),
     /// Append events: JSON lines from a file or from standard input
     Append(Append),
     /// Make events of what you have
@@ -99,6 +105,19 @@ pub struct Demo {
     /// Where to tell it; must not exist or be empty [default: a temporary directory, removed at the end]
     #[arg(long, value_name = "DIR")]
     pub keep: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  recant serve --log kafka --brokers localhost:9092 --data ./state\n  RECANT_KAFKA_SASL_PASSWORD=… recant serve --log kafka --brokers broker:9093 --kafka security.protocol=sasl_ssl --kafka sasl.username=recant\n\nThe same command on several machines shares the partitions. The how-to is docs/how-to/kafka.md."
+)]
+pub struct Serve {
+    /// Partitions of topics that are created; fixed for ever
+    #[arg(long, default_value_t = 16, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub partitions: u32,
+    /// A name that this process keeps over restarts: back within the session time-out, it finds its partitions where they were
+    #[arg(long, value_name = "NAME")]
+    pub static_member: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -5,7 +5,7 @@
 use std::{io::Write, process::ExitCode};
 
 use recant_eventlog::LogError;
-use recant_processor::{backup::BackupError, driver::DriveError, viewer::ViewError};
+use recant_processor::{backup::BackupError, door::DoorError, driver::DriveError, viewer::ViewError};
 use recant_projections::{
     fold::{FoldError, PreviewError},
     query::PageError,
@@ -125,9 +125,19 @@ pub fn report(error: &anyhow::Error, json: bool) -> ExitCode {
 
 /// An error as a problem.
 pub fn problem_of(error: &anyhow::Error) -> Problem {
-    for cause in error.chain() {
+    known(error.chain())
+        .unwrap_or_else(|| Problem::new(Exit::CouldNot, "io", "Something outside recant failed", format!("{error:#}")))
+}
+
+/// A driver's error as a problem.
+pub fn problem_of_driver(error: &DriveError) -> Problem {
+    of_drive(error).unwrap_or_else(|| could_not("processing_failed", "Processing failed", error))
+}
+
+fn known<'a>(chain: impl Iterator<Item = &'a (dyn std::error::Error + 'static)>) -> Option<Problem> {
+    for cause in chain {
         if let Some(problem) = cause.downcast_ref::<Problem>() {
-            return problem.clone();
+            return Some(problem.clone());
         }
         let found = cause
             .downcast_ref::<LogError>()
@@ -138,12 +148,13 @@ pub fn problem_of(error: &anyhow::Error) -> Problem {
             .or_else(|| cause.downcast_ref::<ViewError>().and_then(of_view))
             .or_else(|| cause.downcast_ref::<PageError>().and_then(of_page))
             .or_else(|| cause.downcast_ref::<PreviewError>().and_then(of_preview))
-            .or_else(|| cause.downcast_ref::<BackupError>().map(of_backup));
-        if let Some(problem) = found {
-            return problem;
+            .or_else(|| cause.downcast_ref::<BackupError>().map(of_backup))
+            .or_else(|| cause.downcast_ref::<DoorError>().map(of_door));
+        if found.is_some() {
+            return found;
         }
     }
-    Problem::new(Exit::CouldNot, "io", "Something outside recant failed", format!("{error:#}"))
+    None
 }
 
 fn could_not(code: &str, title: &str, error: &impl std::fmt::Display) -> Problem {
@@ -163,6 +174,14 @@ fn of_log(error: &LogError) -> Problem {
             Problem::new(Exit::No, "history_gone", "That part of the log is gone, or not there yet", error.to_string())
         }
         LogError::NoRoom(_) => could_not("disk_full", "There is no room on the disk", error),
+        LogError::Setting(_) => {
+            Problem::new(Exit::Wrong, "bad_setting", "A setting of Kafka's client cannot be used", error.to_string())
+        }
+        LogError::Topic { .. } => could_not("topic_refused", "A topic is not what the log needs", error),
+        LogError::Unreachable(_) => could_not("unreachable", "The brokers do not answer", error),
+        LogError::PositionLost { .. } => {
+            could_not("position_lost", "The committed position of a partition is gone", error)
+        }
         _ => could_not("log_failed", "The log failed", error),
     }
 }
@@ -224,6 +243,17 @@ fn of_preview(error: &PreviewError) -> Option<Problem> {
     match error {
         PreviewError::Refused(violation) => Some(Problem::refused(Exit::No, violation)),
         PreviewError::Store(error) => Some(of_store(error)),
+    }
+}
+
+fn of_door(error: &DoorError) -> Problem {
+    match error {
+        DoorError::Log(error) => of_log(error),
+        DoorError::FateUnknown { position, .. } => Problem {
+            position: Some(position.to_string()),
+            ..could_not("fate_unknown", "The fate of the event is not known", error)
+        },
+        _ => could_not("log_failed", "The log failed", error),
     }
 }
 

@@ -4,10 +4,12 @@
 //! how things go wrong, [`output`] how answers are written. What recant does is in the other crates.
 
 mod arguments;
+mod brokers;
 mod commands;
 mod escape;
 mod failure;
 mod import;
+mod log;
 mod output;
 mod place;
 mod progress;

@@ -1,12 +1,18 @@
 //! Where the data is: from flags, environment and a configuration file, in falling order.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::Result;
-use recant_eventlog::{ReadLog, clock::SystemClock};
+use recant_eventlog::{
+    ReadLog,
+    clock::SystemClock,
+    embedded::Follower,
+    kafka::{KafkaLog, Settings},
+};
 use recant_processor::{
+    door::Door,
     memory::Memory,
-    standalone::{NewLog, Standalone},
+    standalone::{NewLog, Standalone, log_directory},
     viewer::Viewer,
 };
 use recant_projections::{
@@ -22,7 +28,9 @@ use serde::Deserialize;
 
 use crate::{
     arguments::Common,
+    commands::writer::Writer,
     failure::{Exit, Problem},
+    log::ReadableLog,
 };
 
 /// The configuration file.
@@ -39,6 +47,8 @@ pub struct Place {
     pub data: PathBuf,
     pub space: String,
     pub memory_budget_bytes: usize,
+    /// The brokers, where the log is on Kafka.
+    pub kafka: Option<Settings>,
 }
 
 impl Place {
@@ -52,18 +62,36 @@ impl Place {
             let which = if space.is_empty() { "space" } else { "data" };
             return Err(Problem::wrong(format!("--{which} is empty; give it a value, or leave it out")).into());
         }
-        Ok(Place { data, space, memory_budget_bytes: common.memory_budget })
+        Ok(Place { data, space, memory_budget_bytes: common.memory_budget, kafka: common.kafka.settings()? })
+    }
+
+    /// Refuses what only a log in a data directory can do.
+    pub fn needs_embedded(&self) -> Result<()> {
+        if self.kafka.is_none() {
+            return Ok(());
+        }
+        Err(Problem::wrong("this command works on a log in a data directory; leave out --log kafka").into())
+    }
+
+    /// Opens the log to write, in its directory or on brokers; creates it if it is not there, but on brokers, where `recant serve`
+    /// does.
+    pub fn writer(&self, partitions: u32) -> Result<Writer> {
+        match &self.kafka {
+            None => Ok(Writer::Embedded(self.open_or_create(partitions)?)),
+            Some(settings) => Ok(Writer::Kafka(door(settings)?)),
+        }
     }
 
     /// Opens it to write; creates it if it is not there.
-    pub fn open_or_create(&self, partitions: u32) -> Result<Standalone> {
+    fn open_or_create(&self, partitions: u32) -> Result<Standalone> {
         let (new, clock) = (self.new_log(partitions, false), Arc::new(SystemClock));
         Ok(Standalone::open_or_create_within(&self.data, &new, clock, &Memory::within(self.memory_budget_bytes))?)
     }
 
     /// Creates it, to be filled from historical data.
     pub fn create_historical(&self, partitions: u32) -> Result<Standalone> {
-        if recant_processor::standalone::log_directory(&self.data).exists() {
+        self.needs_embedded()?;
+        if log_directory(&self.data).exists() {
             let detail = format!("{} holds a log already; --log-time occurred fills a new one", self.data.display());
             return Err(Problem::wrong(detail).into());
         }
@@ -77,17 +105,34 @@ impl Place {
 
     /// Opens it to write; it must be there.
     pub fn open(&self) -> Result<Standalone> {
+        self.needs_embedded()?;
         Ok(Standalone::open_within(&self.data, Arc::new(SystemClock), &Memory::within(self.memory_budget_bytes))?)
+    }
+
+    /// Opens the log alone, to read.
+    pub fn log(&self) -> Result<ReadableLog> {
+        match &self.kafka {
+            None => Ok(ReadableLog::Embedded(Follower::open(&log_directory(&self.data))?)),
+            Some(settings) => Ok(ReadableLog::Kafka(KafkaLog::open(settings.clone())?)),
+        }
     }
 
     /// Opens it to read, whoever else writes.
     pub fn view(&self) -> Result<View> {
-        let viewer = Viewer::open(&self.data)?;
+        let viewer = Viewer::over(&self.data, self.log()?);
         let partition = viewer.partition_of(&self.space);
         let store = viewer.state(partition)?;
         let moment = Moment::now(&store)?.ok_or_else(|| StoreError::Absent(self.data.display().to_string()))?;
         Ok(View { space: self.space.clone(), viewer, store, moment })
     }
+}
+
+/// So long a command waits until what it appended is processed.
+const FATE_PATIENCE: Duration = Duration::from_secs(30);
+
+/// A door to the log on some brokers.
+pub fn door(settings: &Settings) -> Result<Door> {
+    Ok(Door::new(KafkaLog::open(settings.clone())?, FATE_PATIENCE))
 }
 
 impl Config {
@@ -116,7 +161,7 @@ fn config_directory() -> Option<PathBuf> {
 /// A space that is read, at a moment.
 pub struct View {
     pub space: String,
-    pub viewer: Viewer,
+    pub viewer: Viewer<ReadableLog>,
     pub store: RocksStore,
     pub moment: Moment,
 }

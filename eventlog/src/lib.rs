@@ -1,10 +1,11 @@
-//! An ordered, partitioned log. One set of traits, implemented over RocksDB for one machine ([`embedded`]) and in memory
-//! for tests ([`memory`]); Kafka is the third.
+//! An ordered, partitioned log. One set of traits, implemented over RocksDB for one machine ([`embedded`]), over Kafka for
+//! many ([`kafka`]), and in memory for tests ([`memory`]).
 //!
 //! The traits are synchronous and poll-shaped, and time comes in from outside, so that a simulator can stand behind them.
 
 pub mod clock;
 pub mod embedded;
+pub mod kafka;
 pub mod memory;
 mod partition;
 
@@ -181,6 +182,32 @@ pub enum LogError {
         "there is no room for the log ({0}). What was acknowledged is kept. Make room, start again, and append once more what was not acknowledged: event ids make that safe"
     )]
     NoRoom(String),
+    /// A setting of the brokers' clients is not one that can be.
+    #[error("{0}")]
+    Setting(String),
+    /// A topic is not what the log needs.
+    #[error("the topic {topic} cannot be used: {detail}")]
+    Topic {
+        /// The topic.
+        topic: String,
+        /// What is wrong with it, and what to do.
+        detail: String,
+    },
+    /// The brokers do not answer.
+    #[error("the brokers do not answer: {0}")]
+    Unreachable(String),
+    /// The position up to which a partition was processed is no longer known.
+    #[error(
+        "the group {group} has no committed position in partition {partition}, and {topic} holds what was published from it: the brokers have forgotten the position (offsets.retention.minutes), and what was published would be again. Commit the offset behind the last event that was published, with `kafka-consumer-groups.sh --reset-offsets`; docs/problems/position_lost.md says how it is found"
+    )]
+    PositionLost {
+        /// The consumer group.
+        group: String,
+        /// The partition.
+        partition: u32,
+        /// Where something was published.
+        topic: String,
+    },
     /// The disk or the network failed.
     #[error("the log failed: {0}")]
     Io(String),
@@ -197,6 +224,11 @@ pub trait ReadLog {
     /// What is kept.
     fn bounds(&self, topic: Topic, partition: u32) -> Result<Bounds, LogError>;
 
+    /// The end as it was a moment ago, for measures: asking for it costs nothing.
+    fn recent_end(&self, topic: Topic, partition: u32) -> Result<u64, LogError> {
+        Ok(self.bounds(topic, partition)?.end)
+    }
+
     /// Records from `from_offset` on, in order; none at the end. Offsets may have gaps.
     fn read(&self, topic: Topic, partition: u32, from_offset: u64, limit: ReadLimit) -> Result<Vec<Record>, LogError>;
 
@@ -209,8 +241,9 @@ pub trait ReadLog {
 
 /// The writing side, for agents and doors.
 pub trait AppendLog {
-    /// Appends to [`Topic::Events`]: all records or none. When it returns they are on disk. Records of one call keep
-    /// their order within a partition.
+    /// Appends to [`Topic::Events`]. When it returns they are durable: on disk, or on every in-sync replica. Records of one
+    /// call keep their order within a partition. It takes all records or none, but on Kafka, where an error leaves open which
+    /// of them are there.
     fn append(&self, records: Vec<NewRecord>) -> Result<Vec<Position>, LogError>;
 }
 

@@ -109,21 +109,81 @@ pub struct Driver<L, S> {
     phase: Phase,
     limit: BatchLimit,
     measures: Measures,
+    /// The log, as the source of what it causes.
+    source: String,
     /// Why the last commit that was aborted was.
     last_abort: String,
+}
+
+/// A driver whose state is still behind what was published.
+pub struct Recovery<L, S> {
+    driver: Driver<L, S>,
+    committed: Committed,
+}
+
+impl<L: ProcessLog, S: WriteStore> Recovery<L, S> {
+    /// Takes a partition, and checks that its state is one of this log's.
+    pub fn begin(log: Arc<L>, store: S, number: u32, limit: BatchLimit) -> Result<Self, DriveError> {
+        let (epoch, committed) = log.acquire(number)?;
+        let partition = Partition::open(store, log.incarnation(), number)?.with_forms(limit.forms);
+        let measures = Measures::of(number);
+        let (source, last_abort) = (format!("urn:recant:{}", log.incarnation()), String::new());
+        let driver = Driver { log, partition, number, epoch, phase: Phase::Ready, limit, measures, source, last_abort };
+        driver.check_history(&committed)?;
+        let from = driver.partition.next_offset();
+        if from < committed.next_offset {
+            tracing::info!(partition = number, from, to = committed.next_offset, "folding what was published");
+        }
+        Ok(Recovery { driver, committed })
+    }
+
+    /// Folds a batch of what was published without publishing it; whether there is more.
+    pub fn step(&mut self) -> Result<bool, DriveError> {
+        let Recovery { driver, committed } = self;
+        let next = driver.partition.next_offset();
+        if next >= committed.next_offset {
+            return Ok(false);
+        }
+        let mut records = driver.log.read(Topic::Events, driver.number, next, driver.limit.read)?;
+        records.retain(|record| record.position.offset < committed.next_offset);
+        if records.is_empty() {
+            let detail = format!("the log ends at {next}, and was processed up to {}", committed.next_offset);
+            return Err(DriveError::Mismatch { partition: driver.number, detail });
+        }
+        for record in &records {
+            driver.partition.fold(&input(record))?;
+        }
+        let is_behind = driver.partition.next_offset() < committed.next_offset;
+        if is_behind {
+            driver.partition.store()?;
+        }
+        Ok(is_behind)
+    }
+
+    /// Folds what is left, and gives the driver, whose next batch is published.
+    pub fn finish(mut self) -> Result<Driver<L, S>, DriveError> {
+        while self.step()? {}
+        let Recovery { mut driver, committed } = self;
+        // Compared before the last batch is stored, so that a state that is wrong is not kept.
+        // Without a hash nothing was published yet, or an operator has set the position.
+        if committed.metadata.is_empty() && !driver.partition.outputs_hash().is_empty() {
+            tracing::warn!(
+                partition = driver.number,
+                "no hash stands beside the position: what was folded is not compared"
+            );
+        } else if driver.partition.outputs_hash() != committed.metadata {
+            return Err(DriveError::NotDeterministic { partition: driver.number, offset: committed.next_offset });
+        }
+        driver.partition.store()?;
+        driver.partition.keep_within_budget();
+        Ok(driver)
+    }
 }
 
 impl<L: ProcessLog, S: WriteStore> Driver<L, S> {
     /// Takes a partition, and brings its state to where the log says that it has been processed.
     pub fn open(log: Arc<L>, store: S, number: u32, limit: BatchLimit) -> Result<Self, DriveError> {
-        let (epoch, committed) = log.acquire(number)?;
-        let partition = Partition::open(store, log.incarnation(), number)?.with_forms(limit.forms);
-        let measures = Measures::of(number);
-        let last_abort = String::new();
-        let mut driver = Driver { log, partition, number, epoch, phase: Phase::Ready, limit, measures, last_abort };
-        driver.check_history(&committed)?;
-        driver.recover(&committed)?;
-        Ok(driver)
+        Recovery::begin(log, store, number, limit)?.finish()
     }
 
     /// The state, with the open batch.
@@ -131,9 +191,29 @@ impl<L: ProcessLog, S: WriteStore> Driver<L, S> {
         &mut self.partition
     }
 
+    /// Waits until all that was handed to the store is written.
+    pub fn finish(&mut self) -> Result<(), DriveError> {
+        Ok(self.partition.finish()?)
+    }
+
     /// Why the last commit that was aborted was; empty if none was.
     pub fn last_abort(&self) -> &str {
         &self.last_abort
+    }
+
+    /// Whether no batch is under way: everything that was folded is published and stored.
+    pub fn is_between_batches(&self) -> bool {
+        matches!(self.phase, Phase::Ready)
+    }
+
+    /// The log.
+    pub fn log(&self) -> &Arc<L> {
+        &self.log
+    }
+
+    /// Which partition.
+    pub fn number(&self) -> u32 {
+        self.number
     }
 
     /// Whether the last record that the state applied is the one in the log.
@@ -155,36 +235,6 @@ impl<L: ProcessLog, S: WriteStore> Driver<L, S> {
         if same { Ok(()) } else { Err(mismatch(format!("the record at offset {last} is not the one that it applied"))) }
     }
 
-    /// Folds up to the committed position without publishing.
-    fn recover(&mut self, committed: &Committed) -> Result<(), DriveError> {
-        let from = self.partition.next_offset();
-        if from < committed.next_offset {
-            tracing::info!(partition = self.number, from, to = committed.next_offset, "folding what was published");
-        }
-        while self.partition.next_offset() < committed.next_offset {
-            let next = self.partition.next_offset();
-            let mut records = self.log.read(Topic::Events, self.number, next, self.limit.read)?;
-            records.retain(|record| record.position.offset < committed.next_offset);
-            if records.is_empty() {
-                let detail = format!("the log ends at {next}, and was processed up to {}", committed.next_offset);
-                return Err(DriveError::Mismatch { partition: self.number, detail });
-            }
-            for record in &records {
-                self.partition.fold(&input(record))?;
-            }
-            if self.partition.next_offset() < committed.next_offset {
-                self.partition.store()?;
-            }
-        }
-        // Compared before the last batch is stored, so that a state that is wrong is not kept.
-        if self.partition.outputs_hash() != committed.metadata {
-            return Err(DriveError::NotDeterministic { partition: self.number, offset: committed.next_offset });
-        }
-        self.partition.store()?;
-        self.partition.keep_within_budget();
-        Ok(())
-    }
-
     /// Takes the next step. `observe` is told of each event that is folded; it is told again if the batch is aborted.
     pub fn step(&mut self, observe: &mut dyn FnMut(Position, &Folded)) -> Result<Step, DriveError> {
         match std::mem::replace(&mut self.phase, Phase::Ready) {
@@ -204,7 +254,7 @@ impl<L: ProcessLog, S: WriteStore> Driver<L, S> {
             self.partition.load_busy()?;
             return Ok(Step::Idle);
         }
-        let end = self.log.bounds(Topic::Events, self.number)?.end;
+        let end = self.log.recent_end(Topic::Events, self.number)?;
         self.measures.lag(end.saturating_sub(next));
         self.phase = Phase::Polled(records);
         Ok(Step::Polled)
@@ -232,7 +282,7 @@ impl<L: ProcessLog, S: WriteStore> Driver<L, S> {
             observe(record.position, &folded);
             events += 1;
             let traceparent = record.headers.iter().find(|(name, _)| name == names::TRACEPARENT);
-            outputs.extend(folded.outputs.into_iter().map(|output| to_log(output, traceparent)));
+            outputs.extend(folded.outputs.into_iter().map(|output| to_log(output, &self.source, traceparent)));
         }
         self.phase = Phase::Folded { outputs, events };
         Ok(Step::Folded)
@@ -301,7 +351,7 @@ impl<L: ProcessLog, S: WriteStore> Driver<L, S> {
 }
 
 /// After so many aborted commits without one that went through, the driver gives up.
-const ABORTED_IN_A_ROW_MAX: u32 = 8;
+pub(crate) const ABORTED_IN_A_ROW_MAX: u32 = 8;
 
 /// A record as `fold` takes it.
 pub fn input(record: &Record) -> Input<'_> {
@@ -314,15 +364,20 @@ pub fn input(record: &Record) -> Input<'_> {
     }
 }
 
-fn to_log(output: fold::Output, traceparent: Option<&(String, Vec<u8>)>) -> Output {
-    let mut headers = vec![(names::CONTENT_TYPE.to_owned(), names::PROTOBUF.into())];
-    let topic = match &output.message {
-        Message::Rejection(_) => Topic::Rejected,
-        Message::Change(change) => {
-            headers.push((names::CE_ID.to_owned(), change.id.clone().into_bytes()));
-            Topic::Changes
-        }
+/// An output as it lies in its topic: a CloudEvent in binary mode.
+fn to_log(output: fold::Output, source: &str, traceparent: Option<&(String, Vec<u8>)>) -> Output {
+    let (topic, id, kind) = match &output.message {
+        Message::Rejection(rejection) => (Topic::Rejected, rejection.position.clone(), names::CE_TYPE_REJECTION),
+        Message::Change(change) => (Topic::Changes, change.id.clone(), names::CE_TYPE_CHANGE),
     };
+    let header = |name: &str, value: &str| (name.to_owned(), value.into());
+    let mut headers = vec![
+        header(names::CONTENT_TYPE, names::PROTOBUF),
+        header(names::CE_SPECVERSION, names::CE_VERSION),
+        header(names::CE_ID, &id),
+        header(names::CE_SOURCE, source),
+        header(names::CE_TYPE, kind),
+    ];
     headers.extend(traceparent.cloned());
     Output { topic, key: output.key, headers, value: output.value }
 }

@@ -20,6 +20,12 @@ pub struct Memory {
     shared: settings::Buffers,
 }
 
+impl std::fmt::Debug for Memory {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Memory").field("spaces_bytes", &self.spaces_bytes).finish_non_exhaustive()
+    }
+}
+
 impl Default for Memory {
     /// As much as one partition takes if it is told nothing.
     fn default() -> Self {

@@ -156,7 +156,9 @@ impl Standalone {
         let options = CreateOptions {
             incarnation: new.incarnation,
             partitions: new.partitions,
-            first_records: (0..new.partitions).map(|partition| log_created(new, partition)).collect(),
+            first_records: (0..new.partitions)
+                .map(|partition| log_created(new.incarnation, new.partitions, partition, new.log_time_occurred))
+                .collect(),
             writer: of_log(memory),
         };
         Self::drive(data, EmbeddedLog::create(&log_directory(data), options, clock)?, memory)
@@ -170,17 +172,8 @@ impl Standalone {
         let mut drivers = Vec::new();
         let mut seals = Seals(Vec::new());
         for partition in 0..log.partitions() {
-            let directory = state_directory(data, partition);
-            finish_switch(data, partition)?;
-            std::fs::create_dir_all(&directory)
-                .map_err(|error| LogError::Io(format!("{}: {error}", directory.display())))?;
-            check_state_files(&directory).map_err(FoldError::from)?;
-            // Before it is opened to write, which would give it those of our tables that it lacks.
-            refuse_other_tables(&directory).map_err(FoldError::from)?;
-            let store = RocksStore::open_sharing(&directory, memory.of_state())
-                .and_then(WriteBehind::new)
-                .map_err(FoldError::from)?;
-            seals.0.push(Sealer::of_unsynced(&directory));
+            let (store, sealer) = open_state(data, partition, memory)?;
+            seals.0.push(sealer);
             drivers.push(Driver::open(log.clone(), store, partition, limit)?);
         }
         let mut standalone = Standalone { seals, log, drivers };
@@ -249,6 +242,19 @@ fn of_log(memory: &Memory) -> WriterOptions {
     WriterOptions { shared: Some(memory.of_log()), ..WriterOptions::default() }
 }
 
+/// Opens the state of a partition to write, and what seals its files; an empty one if there is none.
+pub(crate) fn open_state(data: &Path, partition: u32, memory: &Memory) -> Result<(WriteBehind, Sealer), DriveError> {
+    let directory = state_directory(data, partition);
+    finish_switch(data, partition)?;
+    std::fs::create_dir_all(&directory).map_err(|error| LogError::Io(format!("{}: {error}", directory.display())))?;
+    check_state_files(&directory).map_err(FoldError::from)?;
+    // Before it is opened to write, which would give it those of our tables that it lacks.
+    refuse_other_tables(&directory).map_err(FoldError::from)?;
+    let store =
+        RocksStore::open_sharing(&directory, memory.of_state()).and_then(WriteBehind::new).map_err(FoldError::from)?;
+    Ok((store, Sealer::of_unsynced(&directory)))
+}
+
 /// Seals of the states. A state that loses its end is folded forward; one whose manifest loses its end would have holes.
 struct Seals(Vec<Sealer>);
 
@@ -279,11 +285,11 @@ pub(crate) fn check_state_files(directory: &Path) -> Result<(), StoreError> {
 const FIRST_TIME_MS: i64 = -62_167_219_200_000;
 
 /// The first record of a partition. Its id names the partition, and its bytes follow from the log's name.
-fn log_created(new: &NewLog, partition: u32) -> NewRecord {
+pub fn log_created(incarnation: Incarnation, partitions: u32, partition: u32, log_time_occurred: bool) -> NewRecord {
     let created = LogCreated {
-        incarnation: new.incarnation.to_string(),
-        partitions: new.partitions,
-        log_time: if new.log_time_occurred { "occurred" } else { "append" }.to_owned(),
+        incarnation: incarnation.to_string(),
+        partitions,
+        log_time: if log_time_occurred { "occurred" } else { "append" }.to_owned(),
         logic_version: recant_projections::tables::partition::LOGIC_VERSION,
         writers: "open".to_owned(),
         ..LogCreated::default()
@@ -301,6 +307,6 @@ fn log_created(new: &NewLog, partition: u32) -> NewRecord {
         headers: vec![(names::CONTENT_TYPE.to_owned(), names::PROTOBUF.into())],
         value: wire::to_protobuf(&event),
         // A log that is filled from historical data begins before all of it.
-        append_time_ms: new.log_time_occurred.then_some(FIRST_TIME_MS),
+        append_time_ms: log_time_occurred.then_some(FIRST_TIME_MS),
     }
 }

@@ -54,20 +54,33 @@ fn inode(directory: &Path) -> Option<u64> {
     std::fs::metadata(directory).ok().map(|metadata| metadata.ino())
 }
 
-/// A data directory that is read. Opening it changes nothing in it.
-pub struct Viewer {
+/// A data directory that is read, and the log that its states are of. Opening it changes nothing in it.
+pub struct Viewer<L = Follower> {
     data: PathBuf,
-    log: Follower,
+    log: L,
 }
 
 impl Viewer {
-    /// Opens the log of a data directory.
+    /// Opens a data directory with its log.
     pub fn open(data: &Path) -> Result<Viewer, ViewError> {
-        Ok(Viewer { data: data.to_owned(), log: Follower::open(&log_directory(data))? })
+        Ok(Viewer::over(data, Follower::open(&log_directory(data))?))
+    }
+
+    /// Whether every file of the log is there.
+    pub fn check_files_of_log(&self) -> Result<(), ViewError> {
+        let directory = log_directory(&self.data);
+        undisturbed(&directory, || Ok(check_files(&directory)?))
+    }
+}
+
+impl<L: ReadLog> Viewer<L> {
+    /// A data directory whose log is elsewhere.
+    pub fn over(data: &Path, log: L) -> Viewer<L> {
+        Viewer { data: data.to_owned(), log }
     }
 
     /// The log.
-    pub fn log(&self) -> &Follower {
+    pub fn log(&self) -> &L {
         &self.log
     }
 
@@ -117,12 +130,6 @@ impl Viewer {
             StoreError::Io(format!("{} changes too fast to be read; try again", directory.display()))
         };
         Err(failure.unwrap_or_else(too_fast).into())
-    }
-
-    /// Whether every file of the log is there.
-    pub fn check_files_of_log(&self) -> Result<(), ViewError> {
-        let directory = log_directory(&self.data);
-        undisturbed(&directory, || Ok(check_files(&directory)?))
     }
 
     /// Whether every file of a partition's state is there.

@@ -2,6 +2,7 @@
 //!
 //! The .proto files beside this crate are the source of the types; `docs/contract.md` tells the rules in prose.
 
+pub mod cloudevents;
 pub mod id;
 mod json;
 pub mod names;

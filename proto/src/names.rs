@@ -13,6 +13,16 @@ pub const MEMBERS: &str = "recant.members";
 pub const CE_ID: &str = "ce_id";
 /// The CloudEvents header that holds the type, `recant.v1.` and the body's name.
 pub const CE_TYPE: &str = "ce_type";
+/// The CloudEvents header that holds the version of CloudEvents.
+pub const CE_SPECVERSION: &str = "ce_specversion";
+/// The CloudEvents header that holds who wrote it: for what recant publishes, `urn:recant:` and the log's incarnation.
+pub const CE_SOURCE: &str = "ce_source";
+/// The version of CloudEvents that recant writes.
+pub const CE_VERSION: &str = "1.0";
+/// The type of a record of `recant.changes`.
+pub const CE_TYPE_CHANGE: &str = "recant.v1.change";
+/// The type of a record of `recant.rejected`.
+pub const CE_TYPE_REJECTION: &str = "recant.v1.rejection";
 /// The media type of the value.
 pub const CONTENT_TYPE: &str = "content-type";
 /// W3C trace context, carried through to what the event causes.

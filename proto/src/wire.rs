@@ -1,4 +1,5 @@
-//! The two wire forms of an event: protobuf and canonical proto3 JSON of the same message.
+//! The two wire forms of an event: protobuf and canonical proto3 JSON of the same message. A CloudEvent in structured mode
+//! (`cloudevents.rs`) holds one of them.
 //!
 //! In JSON, null means absent, names are those of the .proto file (lowerCamelCase is read too), and a field that the
 //! contract does not know is refused, since it is more often a slip of the pen than a message from the future; so is a
@@ -13,7 +14,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
-    json, names,
+    cloudevents, json, names,
     reject::{Code, Violation},
     v1::{Event, event::Body},
 };
@@ -47,17 +48,28 @@ pub struct Decoded {
 
 /// Reads a value in the form that its content type names; without one, a value that begins with `{` is JSON.
 pub fn decode(value: &[u8], content_type: Option<&str>) -> Result<Decoded, Violation> {
-    let media_type = content_type.map(|text| text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase());
+    let media_type = content_type.map(media_type);
     match media_type.as_deref() {
         // No event in protobuf begins so: it would be field 15 as a group.
         None if value.first() == Some(&b'{') => decode_json(value),
         None | Some(names::PROTOBUF | "application/x-protobuf" | "application/octet-stream") => decode_protobuf(value),
         Some(names::JSON) => decode_json(value),
+        Some(cloudevents::MEDIA_TYPE) => cloudevents::decode(value),
         Some(other) => Err(Violation::new(
             Code::ContentType,
-            format!("content type {other:?}; recant reads {} and {}", names::PROTOBUF, names::JSON),
+            format!(
+                "content type {other:?}; recant reads {}, {} and {}",
+                names::PROTOBUF,
+                names::JSON,
+                cloudevents::MEDIA_TYPE
+            ),
         )),
     }
+}
+
+/// A content type without its parameters.
+pub(crate) fn media_type(content_type: &str) -> String {
+    content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
 fn decode_protobuf(value: &[u8]) -> Result<Decoded, Violation> {
@@ -148,6 +160,11 @@ pub fn body_name(body: &Body) -> &'static str {
         Body::LogicActivated(_) => "logic_activated",
         Body::Tick(_) => "tick",
     }
+}
+
+/// The type of an event as a CloudEvent.
+pub fn cloud_event_type(body: &Body) -> String {
+    format!("recant.v1.{}", body_name(body))
 }
 
 /// What tells two events with the same id apart: a hash of the event's one protobuf encoding, whatever form it came in.

@@ -7,6 +7,7 @@ pub mod crash;
 pub mod damage;
 pub mod fuzz;
 pub mod generate;
+pub mod kafka;
 pub mod oracle;
 pub mod sim;
 pub mod soak;

@@ -15,7 +15,7 @@ use recant_proto::{
     validate, wire,
 };
 
-use super::appender::Appender;
+use super::{appender::Appender, writer::Writer};
 use crate::{
     arguments,
     failure::{Exit, Problem},
@@ -32,9 +32,9 @@ pub fn run(place: &Place, arguments: &arguments::Append, output: &mut Output) ->
     let historical = arguments.log_time.is_some();
     let mut reader = open(&arguments.file)?;
     let partitions = arguments.new_log.partitions;
-    let standalone =
-        if historical { place.create_historical(partitions)? } else { place.open_or_create(partitions)? };
-    let mut appender = Appender::new(standalone, arguments.batch_events as usize, arguments.fates.as_deref())?;
+    let writer =
+        if historical { Writer::Embedded(place.create_historical(partitions)?) } else { place.writer(partitions)? };
+    let mut appender = Appender::new(writer, arguments.batch_events as usize, arguments.fates.as_deref())?;
     let mut buffer = Vec::new();
     for line in 1.. {
         match next_line(&mut reader, &mut buffer).map_err(|error| Problem::file(&arguments.file, &error))? {

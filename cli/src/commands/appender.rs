@@ -1,18 +1,18 @@
 //! Appends events in batches, and tells what became of each.
 
 use std::{
-    collections::HashMap,
     fs::File,
     io::{BufWriter, Write},
     path::Path,
 };
 
 use anyhow::Result;
-use recant_processor::standalone::{NewEvent, Standalone};
+use recant_processor::standalone::NewEvent;
 use recant_projections::fold::Fate;
 use recant_proto::{position::Position, reject::Violation, v1::Event};
 use serde::Serialize;
 
+use super::writer::Writer;
 use crate::{
     escape,
     failure::{Exit, Problem},
@@ -77,10 +77,16 @@ struct FateLine<'a> {
     code: Option<&'a str>,
 }
 
+/// Where an event stood in the input.
+struct Line {
+    number: u64,
+    event_id: String,
+}
+
 /// Appends events in batches.
 pub struct Appender {
-    standalone: Standalone,
-    pending: Vec<(u64, NewEvent)>,
+    writer: Writer,
+    pending: Vec<(Line, NewEvent)>,
     pending_bytes: usize,
     batch_events: usize,
     summary: Summary,
@@ -90,10 +96,10 @@ pub struct Appender {
 
 impl Appender {
     /// Appends to a log, and tells fates to a file if one is named.
-    pub fn new(standalone: Standalone, batch_events: usize, fates: Option<&Path>) -> Result<Appender> {
+    pub fn new(writer: Writer, batch_events: usize, fates: Option<&Path>) -> Result<Appender> {
         let create = |path: &Path| File::create(path).map(BufWriter::new).map_err(|error| Problem::file(path, &error));
         Ok(Appender {
-            standalone,
+            writer,
             pending: Vec::new(),
             pending_bytes: 0,
             batch_events,
@@ -105,9 +111,10 @@ impl Appender {
 
     /// Appends an event of a line, now or with others.
     pub fn push(&mut self, line: u64, event: &Event, append_time_ms: Option<i64>) -> Result<()> {
+        let event_id = &event.id;
         let event = NewEvent { append_time_ms, ..NewEvent::of(event) };
         self.pending_bytes += event.value.len();
-        self.pending.push((line, event));
+        self.pending.push((Line { number: line, event_id: event_id.clone() }, event));
         if self.pending.len() >= self.batch_events || self.pending_bytes >= BATCH_BYTES_MAX {
             self.flush()?;
         }
@@ -126,22 +133,10 @@ impl Appender {
         if pending.is_empty() {
             return Ok(());
         }
-        let (lines, events): (Vec<u64>, Vec<NewEvent>) = pending.into_iter().unzip();
+        let (lines, events): (Vec<Line>, Vec<NewEvent>) = pending.into_iter().unzip();
         self.progress.add(events.len() as u64);
-        let positions = self.standalone.append(events)?;
-        let line_at: HashMap<Position, u64> = positions.iter().copied().zip(lines).collect();
-        let mut fates = Vec::with_capacity(line_at.len());
-        self.standalone.process(&mut |position, folded| {
-            if let Some(line) = line_at.get(&position) {
-                fates.push((*line, position, folded.event_id.clone(), folded.fate.clone()));
-            }
-        })?;
-        // Partitions are processed one after another; fates are told in the order of the input.
-        fates.sort_by_key(|(line, position, ..)| (*line, *position));
-        for (line, position, event_id, fate) in fates {
-            self.count(line, position, &event_id, &fate)?;
-        }
-        if let Some(position) = positions.last() {
+        for (line, (position, fate)) in lines.iter().zip(self.writer.append(events)?) {
+            self.count(line.number, position, &line.event_id, &fate)?;
             self.summary.position = Some(position.to_string());
         }
         if let Some(fates) = &mut self.fates {

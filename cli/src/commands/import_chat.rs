@@ -59,8 +59,8 @@ pub fn run(place: &Place, arguments: &arguments::ImportChat, output: &mut Output
     for file in &arguments.files {
         readers.push((file.display().to_string(), append::open(file)?));
     }
-    let standalone = place.open_or_create(arguments.new_log.partitions)?;
-    let mut appender = Appender::new(standalone, 1000, arguments.fates.as_deref())?;
+    let writer = place.writer(arguments.new_log.partitions)?;
+    let mut appender = Appender::new(writer, 1000, arguments.fates.as_deref())?;
     let mut report = Report::default();
     let mut buffer = Vec::new();
     for (file, mut reader) in readers {

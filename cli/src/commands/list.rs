@@ -1,7 +1,11 @@
 //! `recant list`: nodes, sources, retractions, spaces.
 
 use anyhow::Result;
-use recant_projections::query::{self, Filter, Moment, Page, PageRequest, RetractionView, SourceView, SpaceView};
+use recant_processor::viewer::ViewError;
+use recant_projections::{
+    query::{self, Filter, Moment, Page, PageRequest, RetractionView, SourceView, SpaceView},
+    store::StoreError,
+};
 use recant_proto::v1::{Target, target::What};
 use serde::Serialize;
 
@@ -117,7 +121,11 @@ fn target_line(target: &Target) -> String {
 fn spaces(view: &View, output: &mut Output) -> Result<Exit> {
     let mut items: Vec<SpaceView> = Vec::new();
     for partition in 0..view.partitions() {
-        let store = view.viewer.state(partition)?;
+        let store = match view.viewer.state(partition) {
+            // On Kafka a process has the states of what it serves.
+            Err(ViewError::Store(StoreError::Absent(_))) => continue,
+            found => found?,
+        };
         if let Some(moment) = Moment::now(&store)? {
             items.extend(query::spaces(&store, &moment)?);
         }

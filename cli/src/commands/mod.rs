@@ -13,9 +13,11 @@ mod rejected;
 mod restore;
 mod retract;
 mod run;
+mod serve;
 mod snapshot;
 mod tree;
 mod watch;
+pub mod writer;
 
 use anyhow::Result;
 
@@ -30,8 +32,12 @@ use recant_proto::id::Kind;
 /// Runs a command.
 pub fn run(arguments: Arguments, output: &mut Output) -> Result<Exit> {
     let place = Place::of(&arguments.common)?;
+    if let Command::Doctor(_) | Command::Snapshot(_) | Command::Restore(_) | Command::Rebuild(_) = arguments.command {
+        place.needs_embedded()?;
+    }
     match arguments.command {
         Command::Demo(demo) => demo::run(&place, &demo, output),
+        Command::Serve(serve) => serve::run(&place, &serve, output),
         Command::Append(append) => append::run(&place, &append, output),
         Command::Import(Import::Chat(import)) => import_chat::run(&place, &import, output),
         Command::Retract(retract) => retract::retract(&place, &retract, output),

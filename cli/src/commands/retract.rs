@@ -1,7 +1,10 @@
 //! `recant retract` and `recant reinstate`, and what they would do.
 
 use anyhow::Result;
-use recant_processor::standalone::{NewEvent, Standalone};
+use recant_processor::{
+    door::Door,
+    standalone::{NewEvent, Standalone},
+};
 use recant_projections::{
     fold::{self, Fate, Message, publish::count_sources},
     tables::{
@@ -17,12 +20,13 @@ use recant_proto::{
 use serde::Serialize;
 use serde_json::Value;
 
+use super::writer::fate_unknown;
 use crate::{
     arguments::{self, Decision},
     escape,
     failure::{Exit, Problem},
     output::{self, Output, counted},
-    place::Place,
+    place::{Place, door},
 };
 
 /// What a retraction or reinstatement did, or would do.
@@ -125,7 +129,11 @@ fn targets(arguments: &arguments::Retract) -> Vec<Target> {
 fn decide(place: &Place, event: &Event, decision: &Decision, output: &mut Output) -> Result<Exit> {
     validate::check(event, wire::to_protobuf(event).len(), &validate::DEFAULT_LIMITS)
         .map_err(|violation| Problem::refused(Exit::Wrong, &violation))?;
-    let decided = if decision.preview { preview(place, event)? } else { commit(&mut place.open()?, event)? };
+    let decided = match &place.kafka {
+        _ if decision.preview => preview(place, event)?,
+        None => commit(&mut place.open()?, event)?,
+        Some(settings) => commit_on_brokers(&door(settings)?, event)?,
+    };
     tell(event, &decided, decision, output)?;
     Ok(Exit::Done)
 }
@@ -183,13 +191,7 @@ pub(super) fn commit(standalone: &mut Standalone, event: &Event) -> Result<Decid
         }
     })?;
     let (Some(position), Some(folded)) = (position, folded_event) else {
-        return Err(Problem::new(
-            Exit::CouldNot,
-            "fate_unknown",
-            "The fate of the event is not known",
-            "it was appended, and not processed; see `recant doctor`",
-        )
-        .into());
+        return Err(fate_unknown().into());
     };
     if let Fate::Rejected(violation) = &folded.fate {
         return Err(Problem { position: Some(position.to_string()), ..Problem::refused(Exit::No, violation) }.into());
@@ -207,6 +209,24 @@ pub(super) fn commit(standalone: &mut Standalone, event: &Event) -> Result<Decid
         })
         .collect();
     Ok(Decided { position: position.to_string(), records, sources, duplicate_of })
+}
+
+/// The same to a log that others serve.
+fn commit_on_brokers(door: &Door, event: &Event) -> Result<Decided> {
+    let appended = door.append(vec![NewEvent::of(event)])?;
+    let fate = door.fates(&appended)?.into_iter().next();
+    let Some((position, fate)) = appended.positions.first().copied().zip(fate) else {
+        return Err(fate_unknown().into());
+    };
+    if let Fate::Rejected(violation) = &fate {
+        return Err(Problem { position: Some(position.to_string()), ..Problem::refused(Exit::No, violation) }.into());
+    }
+    let records = door.cascade(&appended, position)?;
+    let sources = match &event.body {
+        Some(Body::Retracted(retracted)) => count_sources(&retracted.targets),
+        _ => records.first().and_then(|record| record.summary?.sources).unwrap_or_default(),
+    };
+    Ok(Decided { position: position.to_string(), records, sources, duplicate_of: None })
 }
 
 /// How many sources a retraction names that stands.

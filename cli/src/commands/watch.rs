@@ -6,15 +6,14 @@
 use std::{
     io::Write,
     path::{Path, PathBuf},
-    thread,
     time::Duration,
 };
 
 use anyhow::Result;
 use prost::Message;
-use recant_eventlog::{ReadLimit, ReadLog, Topic, embedded::Follower};
-use recant_processor::viewer::Viewer;
+use recant_eventlog::{ReadLimit, ReadLog, Topic};
 use recant_proto::{
+    names,
     position::{ChangeId, Position},
     time,
     v1::Change,
@@ -25,6 +24,7 @@ use crate::{
     arguments::{self, FilterArguments, StatusArgument},
     escape,
     failure::{Exit, Problem},
+    log::ReadableLog,
     output::{BOLD, DIM, Output, counted, styled},
     place::Place,
 };
@@ -38,9 +38,9 @@ const PAUSE_MAX: Duration = Duration::from_millis(200);
 /// Runs the command.
 pub fn run(place: &Place, arguments: &arguments::Watch, output: &mut Output) -> Result<Exit> {
     // The stream is in the log alone; the state may be large, and is left closed.
-    let viewer = Viewer::open(&place.data)?;
-    let (log, partition) = (viewer.log(), viewer.partition_of(&place.space));
-    let mut next = start(log, partition, arguments)?;
+    let log = place.log()?;
+    let partition = names::partition_of(place.space.as_bytes(), log.partitions());
+    let mut next = start(&log, partition, arguments)?;
     let mut pause = PAUSE_MIN;
     loop {
         let records = log.read(Topic::Changes, partition, next, READ)?;
@@ -48,9 +48,8 @@ pub fn run(place: &Place, arguments: &arguments::Watch, output: &mut Output) -> 
             if arguments.until_caught_up {
                 return Ok(Exit::Done);
             }
-            thread::sleep(pause);
+            log.wait(Topic::Changes, partition, next, pause)?;
             pause = (pause * 2).min(PAUSE_MAX);
-            log.refresh()?;
             continue;
         };
         pause = PAUSE_MIN;
@@ -71,7 +70,7 @@ pub fn run(place: &Place, arguments: &arguments::Watch, output: &mut Output) -> 
 }
 
 /// The offset in the changes topic at which to begin.
-fn start(log: &Follower, partition: u32, arguments: &arguments::Watch) -> Result<u64> {
+fn start(log: &ReadableLog, partition: u32, arguments: &arguments::Watch) -> Result<u64> {
     let bounds = log.bounds(Topic::Changes, partition)?;
     if let Some(path) = &arguments.cursor_file {
         return match read_cursor(path)? {
@@ -94,7 +93,7 @@ fn start(log: &Follower, partition: u32, arguments: &arguments::Watch) -> Result
     }
 }
 
-fn after_cursor(log: &Follower, partition: u32, text: &str) -> Result<u64> {
+fn after_cursor(log: &ReadableLog, partition: u32, text: &str) -> Result<u64> {
     let seen = ChangeId::from_cursor(text.trim()).map_err(|error| {
         let detail = format!("{error}; give earliest, latest, a cursor, or a time with an offset");
         Problem::new(Exit::Wrong, "bad_cursor", "The cursor cannot be read", detail)
@@ -126,19 +125,23 @@ fn after_cursor(log: &Follower, partition: u32, text: &str) -> Result<u64> {
 }
 
 /// The first change of an event whose log time is at least this.
-fn at_time(log: &Follower, partition: u32, log_time_ms: i64) -> Result<u64> {
+fn at_time(log: &ReadableLog, partition: u32, log_time_ms: i64) -> Result<u64> {
     let offset = log.find_by_time(partition, log_time_ms)?;
     first_after(log, partition, |id| id.position >= Position { partition, offset })
 }
 
 /// The first offset of the changes topic whose id is in the upper part. Ids rise with offsets.
-fn first_after(log: &Follower, partition: u32, is_upper: impl Fn(&ChangeId) -> bool) -> Result<u64> {
+fn first_after(log: &ReadableLog, partition: u32, is_upper: impl Fn(&ChangeId) -> bool) -> Result<u64> {
     let bounds = log.bounds(Topic::Changes, partition)?;
     let (mut low, mut high) = (bounds.earliest, bounds.end);
     while low < high {
         let middle = low + (high - low) / 2;
         let records = log.read(Topic::Changes, partition, middle, ReadLimit { records_max: 1, bytes_max: 1 })?;
-        let Some(record) = records.first() else { break };
+        // On Kafka the rest may be markers of transactions.
+        let Some(record) = records.first() else {
+            high = middle;
+            continue;
+        };
         let id: ChangeId = Change::decode(record.value.as_slice())?.id.parse()?;
         if is_upper(&id) { high = middle } else { low = record.position.offset + 1 }
     }

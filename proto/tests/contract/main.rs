@@ -28,3 +28,4 @@ mod pages;
 mod properties;
 mod reader;
 mod rules;
+mod structured;

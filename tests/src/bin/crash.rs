@@ -1,4 +1,4 @@
-//! `make crash ROUNDS=N`: kills, losses of power, full disks and failing fsyncs; `crash NAME ROUNDS [STEP]` does one of them.
+//! `make crash ROUNDS=N`: kills, losses of power, full disks, failing fsyncs, and kills on a real Kafka; `crash NAME ROUNDS [STEP]` does one of them.
 //!
 //! Each ends with a line `RESULT crash_NAME key=value …`, and writes the same figures to `results/crash_NAME.json`. It fails
 //! if anything does not hold, or if a step was not reached.
@@ -13,7 +13,10 @@ use std::{
     time::Instant,
 };
 
-use recant_tests::crash::{check::Verdict, fsync, full, matrix, power, steps::Step};
+use recant_tests::{
+    crash::{check::Verdict, fsync, full, matrix, power, steps::Step},
+    kafka::{self, victim},
+};
 use serde_json::{Value, json};
 
 const SEED: u64 = 2026;
@@ -21,14 +24,14 @@ const RESULTS: &str = "results";
 /// So many steps are tried side by side.
 const AT_A_TIME: usize = 6;
 
-const NAMES: [&str; 4] = ["kill", "power", "disk", "fsync"];
+const NAMES: [&str; 5] = ["kill", "power", "disk", "fsync", "kafka"];
 
 /// Set in the copy of this program that runs in a name space of its own.
 const INSIDE: &str = "RECANT_CRASH_INSIDE";
 
 #[derive(Debug, thiserror::Error)]
 enum Failure {
-    #[error("no crash is called {0}; there are: kill, power, disk, fsync")]
+    #[error("no crash is called {0}; there are: kill, power, disk, fsync, kafka")]
     UnknownName(String),
     #[error("{0:?} is no number of rounds")]
     Rounds(String),
@@ -76,6 +79,7 @@ fn run(arguments: &[String]) -> Result<(), Failure> {
             }
             "disk" => fill_disk(rounds)?,
             "fsync" => fail_fsync(rounds)?,
+            "kafka" => kill_on_kafka(rounds)?,
             other => return Err(Failure::UnknownName(other.to_owned())),
         };
         holds &= result.holds;
@@ -217,6 +221,25 @@ fn fail_fsync(rounds: u32) -> Result<Outcome, Failure> {
         ("acknowledged", json!(figures.acknowledged)),
     ];
     result("fsync", fields, Vec::new(), &figures.verdict, figures.rounds == rounds)
+}
+
+fn kill_on_kafka(rounds: u32) -> Result<Outcome, Failure> {
+    let mut out = io::stdout();
+    let steps = victim::STEPS.len();
+    writeln!(out, "kafka: {steps} steps, {rounds} rounds each, under load, with a real broker; seed {SEED}")?;
+    let mut written = Ok(());
+    let figures = kafka::matrix::kill_at_every_step(u64::from(rounds), SEED, &mut |told| {
+        written = std::mem::replace(&mut written, Ok(())).and_then(|()| writeln!(out, "  {told}"));
+    });
+    written?;
+    let fields = vec![
+        ("steps", json!(steps)),
+        ("rounds", json!(rounds)),
+        ("kills", json!(figures.kills)),
+        ("acknowledged", json!(figures.acknowledged)),
+    ];
+    let is_complete = figures.kills == steps as u64 * u64::from(rounds);
+    result("kafka", fields, Vec::new(), &figures.verdict, is_complete)
 }
 
 fn tell_first(out: &mut impl Write, verdict: &Verdict) -> io::Result<()> {

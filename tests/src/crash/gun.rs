@@ -36,7 +36,7 @@ impl Gun {
 }
 
 /// kill -9, by the process itself: nothing is tidied up, and nothing else of it runs on.
-fn die() {
+pub fn die() {
     let killed = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
     tell(&format!("still alive: {killed:?}"));
     loop {

@@ -6,6 +6,7 @@
 mod durable;
 mod heart;
 mod ingest;
+mod kafka;
 mod opening;
 mod recompute;
 mod settings;
@@ -33,11 +34,13 @@ const INGEST_EVENTS: u32 = 200_000;
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error(
-        "no benchmark is called {0}; there are: heart, w1 to w5, w2_tenfold, ingest, opening, spaces, settings (memory is a program of its own)"
+        "no benchmark is called {0}; there are: heart, w1 to w5, w2_tenfold, ingest, opening, spaces, settings, kafka (memory is a program of its own)"
     )]
     UnknownName(String),
     #[error(transparent)]
     Durable(#[from] durable::DurableError),
+    #[error(transparent)]
+    Kafka(#[from] kafka::KafkaError),
     #[error(transparent)]
     Disagreement(#[from] heart::Disagreement),
     #[error("cannot write to {RESULTS}/ or to the output: {0}")]
@@ -65,13 +68,15 @@ fn run(name: Option<&str>, ingest_events: u32) -> Result<(), Failure> {
             run_ingest(ingest_events)?;
             run_opening()?;
             run_spaces()?;
-            run_settings()
+            run_settings()?;
+            run_kafka()
         }
         Some("heart") => run_heart(&HEART),
         Some("ingest") => run_ingest(ingest_events),
         Some("opening") => run_opening(),
         Some("spaces") => run_spaces(),
         Some("settings") => run_settings(),
+        Some("kafka") => run_kafka(),
         Some(name) => match HEART.iter().find(|run| run.workload.name == name) {
             Some(run) => run_heart(std::slice::from_ref(run)),
             None => Err(Failure::UnknownName(name.to_owned())),
@@ -151,6 +156,39 @@ fn run_ingest(events: u32) -> Result<(), Failure> {
         names.into_iter().zip(&figures.through_the_log).map(|(name, (_, _, rate))| (name, json!(rate.round()))),
     );
     say("ingest", fields)
+}
+
+fn run_kafka() -> Result<(), Failure> {
+    let mut out = io::stdout();
+    let broker = recant_tests::kafka::broker::Broker::start();
+    writeln!(out, "kafka: a real broker on this machine; ingest of events of 300 bytes in 64 spaces; seed {SEED}")?;
+    let mut fields = Vec::new();
+    for (partitions, rate, read_rate) in
+        [(1, "events_per_s", "read_events_per_s"), (4, "events_per_s_4", "read_events_per_s_4")]
+    {
+        let figures = kafka::ingest(&broker, partitions, 500_000, SEED)?;
+        writeln!(
+            out,
+            "  {} partitions: {:.0} events/s, read alone {:.0}",
+            figures.partitions, figures.events_per_s, figures.read_events_per_s
+        )?;
+        fields.extend([
+            (rate, json!(figures.events_per_s.round())),
+            (read_rate, json!(figures.read_events_per_s.round())),
+        ]);
+    }
+    say("kafka_ingest", fields)?;
+    let figures = kafka::latency(&broker, 2_000, std::time::Duration::from_millis(10))?;
+    let ms = |ms: f64| json!((ms * 100.0).round() / 100.0);
+    say(
+        "kafka_latency",
+        vec![
+            ("p50_ms", ms(figures.p50_ms)),
+            ("p99_ms", ms(figures.p99_ms)),
+            ("plain_p50_ms", ms(figures.plain_p50_ms)),
+            ("plain_p99_ms", ms(figures.plain_p99_ms)),
+        ],
+    )
 }
 
 fn run_opening() -> Result<(), Failure> {

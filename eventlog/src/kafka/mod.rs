@@ -1,0 +1,448 @@
+//! The log on Kafka: the topics of `docs/contract.md`, section 12, written and read by many processes.
+//!
+//! What it promises:
+//! - An append that is answered is on every in-sync replica (`acks=all`, idempotent). One that fails may be there all the same,
+//!   wholly or in part: append it again, event ids make that safe.
+//! - Outputs, position and metadata of a commit are one transaction, and only the last to acquire a partition can commit
+//!   (`publisher.rs`). What is not committed, nobody reads (`reader.rs`).
+//! - Offsets have gaps: a transaction leaves a marker.
+//! - Topics are made with the settings that the log needs, and found otherwise they are refused (`topics.rs`).
+//! - Queues are bounded: 16 MiB for a partition that is read, twice 32 MiB for one that is published to (`settings.rs`).
+//!
+//! - A log's name stands in its first events (`origin.rs`).
+//!
+//! All calls block, and are to be made from plain threads. What librdkafka does between them, threads of its own do.
+
+mod appender;
+mod client;
+mod membership;
+mod names;
+mod native;
+mod origin;
+mod publisher;
+mod reader;
+mod settings;
+mod topics;
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    time::{Duration, Instant},
+};
+
+use rdkafka::{
+    TopicPartitionList,
+    consumer::{BaseConsumer, Consumer},
+    topic_partition_list::Offset,
+};
+use recant_proto::{
+    names as contract,
+    position::{Incarnation, Position},
+};
+
+use self::{
+    appender::{Appender, Letter},
+    client::{Quiet, create_consumer, failed},
+    publisher::{Publisher, metadata_of},
+    reader::Reader,
+};
+pub use self::{
+    membership::{Membership, Turn},
+    names::Names,
+    settings::{Passthrough, Settings},
+};
+use crate::{
+    AppendLog, Bounds, Commit, Committed, Epoch, LogError, NewRecord, Output, ProcessLog, ReadLimit, ReadLog, Record,
+    Topic,
+};
+
+/// So long the brokers may take for an answer.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// So long another process that has just made the topics is given to write the first event.
+const CREATOR_PATIENCE: Duration = Duration::from_secs(5);
+/// So often it is looked whether a transaction is decided.
+const DECISION_PAUSE: Duration = Duration::from_millis(2);
+/// So old the end of a partition may be when it is asked for for measures.
+const RECENT: Duration = Duration::from_secs(1);
+
+/// Tells of a step within a call, for those who end processes between steps (`docs/how-to/crashes.md`).
+pub(crate) fn step(name: &str, partition: u32) {
+    tracing::trace!(target: "recant::step", step = name, partition);
+}
+
+/// What a log that does not exist yet is to be.
+pub struct NewLog<'a> {
+    /// Its name, for ever.
+    pub incarnation: Incarnation,
+    /// How many partitions its topics have, where they are not there yet.
+    pub partitions: u32,
+    /// The first event of a partition: of which log, of how many partitions, and of which.
+    pub first_event: &'a dyn Fn(Incarnation, u32, u32) -> NewRecord,
+}
+
+/// A topic's partition.
+type Place = (Topic, u32);
+
+/// The log, open to read, to append and to process.
+pub struct KafkaLog {
+    settings: Settings,
+    incarnation: Incarnation,
+    partitions: u32,
+    /// Asks for what is no record: ends, positions, times. Is no member of the group.
+    asker: BaseConsumer<Quiet>,
+    /// Sees what is not committed, too.
+    witness: OnceLock<BaseConsumer<Quiet>>,
+    readers: Mutex<HashMap<Place, Arc<Mutex<Reader>>>>,
+    recent_ends: Mutex<HashMap<Place, (Instant, u64)>>,
+    appender: OnceLock<Appender>,
+    owned: Mutex<HashMap<u32, Arc<Owned>>>,
+}
+
+/// A partition that was acquired here.
+struct Owned {
+    epoch: Epoch,
+    publisher: Publisher,
+    /// Up to where it is committed.
+    next_offset: Mutex<u64>,
+}
+
+impl KafkaLog {
+    /// Opens the log, and makes what is not there of it.
+    pub fn open_or_create(settings: Settings, new: &NewLog<'_>) -> Result<KafkaLog, LogError> {
+        let asker = create_consumer(&settings.reader(), &settings)?;
+        let made_now = topics::create_missing(&asker, &settings, new.partitions)?;
+        let mut log = KafkaLog::over(settings, asker)?;
+        log.take_name(new, if made_now { Duration::ZERO } else { CREATOR_PATIENCE })?;
+        let all: Vec<u32> = (0..log.partitions).collect();
+        let found = origin::find(&log.settings, &all)?;
+        for partition in all.iter().filter(|partition| !found.contains_key(partition)) {
+            log.append(vec![(new.first_event)(log.incarnation, log.partitions, *partition)])?;
+        }
+        origin::check(&log.settings, &found, log.partitions)?;
+        tracing::info!(incarnation = %log.incarnation, partitions = log.partitions, "opened the log on Kafka");
+        Ok(log)
+    }
+
+    /// Opens a log that is there.
+    pub fn open(settings: Settings) -> Result<KafkaLog, LogError> {
+        let asker = create_consumer(&settings.reader(), &settings)?;
+        let mut log = KafkaLog::over(settings, asker)?;
+        let found = origin::find(&log.settings, &[0])?;
+        origin::check(&log.settings, &found, log.partitions)?;
+        log.incarnation = found.get(&0).map_or_else(|| Err(origin::absent(&log.settings)), origin::incarnation_of)?;
+        Ok(log)
+    }
+
+    fn over(settings: Settings, asker: BaseConsumer<Quiet>) -> Result<KafkaLog, LogError> {
+        let partitions = topics::check(&asker, &settings)?;
+        Ok(KafkaLog {
+            settings,
+            incarnation: Incarnation([0; 16]),
+            partitions,
+            asker,
+            witness: OnceLock::new(),
+            readers: Mutex::default(),
+            recent_ends: Mutex::default(),
+            appender: OnceLock::new(),
+            owned: Mutex::default(),
+        })
+    }
+
+    /// Reads the log's name, and writes it if nobody does within this time.
+    fn take_name(&mut self, new: &NewLog<'_>, patience: Duration) -> Result<(), LogError> {
+        let begun = Instant::now();
+        let mut has_written = false;
+        loop {
+            if let Some(created) = origin::find(&self.settings, &[0])?.get(&0) {
+                // Not ours, if another process was quicker.
+                self.incarnation = origin::incarnation_of(created)?;
+                return Ok(());
+            }
+            if has_written {
+                return Err(origin::absent(&self.settings));
+            }
+            if begun.elapsed() >= patience {
+                self.append(vec![(new.first_event)(new.incarnation, self.partitions, 0)])?;
+                has_written = true;
+            } else {
+                std::thread::sleep(Duration::from_millis(100));
+            }
+        }
+    }
+
+    /// What the log is called on the brokers, and how they are reached.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The first event that the log took at this time of its clock or later; the end if there is none.
+    pub fn find_by_time(&self, partition: u32, log_time_ms: i64) -> Result<u64, LogError> {
+        self.check_partition(partition)?;
+        let name = self.settings.names.topic(Topic::Events);
+        let mut times = TopicPartitionList::with_capacity(1);
+        times
+            .add_partition_offset(name, partition as i32, Offset::Offset(log_time_ms.max(0)))
+            .map_err(|error| failed("asking for a time", &error))?;
+        let found = self
+            .asker
+            .offsets_for_times(times, REQUEST_TIMEOUT)
+            .map_err(|error| failed("asking for a time", &error))?;
+        match found.elements().first().map(|element| element.offset()) {
+            Some(Offset::Offset(offset)) => Ok(u64::try_from(offset).unwrap_or_default()),
+            _ => Ok(self.bounds(Topic::Events, partition)?.end),
+        }
+    }
+
+    /// Waits until there is a record to read from this offset on, at most so long.
+    pub fn wait(&self, topic: Topic, partition: u32, from_offset: u64, timeout: Duration) -> Result<(), LogError> {
+        let reader = self.reader(topic, partition)?;
+        lock(&reader).wait(from_offset, timeout)
+    }
+
+    /// Waits, at most so long, until all that was written to a partition by now is decided, committed or aborted; gives the end.
+    pub fn settled_end(&self, topic: Topic, partition: u32, timeout: Duration) -> Result<u64, LogError> {
+        self.check_partition(partition)?;
+        let name = self.settings.names.topic(topic);
+        if self.witness.get().is_none() {
+            let witness = create_consumer(&self.settings.witness(), &self.settings)?;
+            // Another thread may have been quicker; then this one goes.
+            let _ = self.witness.set(witness);
+        }
+        let witness = self.witness.get().ok_or_else(|| LogError::NotAccepting("there is no consumer".to_owned()))?;
+        let written = reader::bounds(witness, name, partition)?.end;
+        let begun = Instant::now();
+        loop {
+            let end = self.bounds(topic, partition)?.end;
+            if end >= written {
+                return Ok(end);
+            }
+            if begun.elapsed() > timeout {
+                return Err(LogError::Unreachable(format!(
+                    "{name} [{partition}]: a transaction has been open for {} s at offset {end}",
+                    timeout.as_secs()
+                )));
+            }
+            std::thread::sleep(DECISION_PAUSE);
+        }
+    }
+
+    /// Puts a member's announcement in the place of its last one, or takes that away.
+    pub fn announce(&self, member: &str, announcement: Option<&[u8]>) -> Result<(), LogError> {
+        let headers = [(contract::CONTENT_TYPE.to_owned(), contract::JSON.into())];
+        let letter = Letter {
+            topic: self.settings.names.members(),
+            partition: 0,
+            key: member.as_bytes(),
+            headers: &headers,
+            value: announcement,
+        };
+        self.appender()?.send(&[letter]).map(|_| ())
+    }
+
+    /// Lets go of a partition: what is open of it ends when someone takes it. Its reader goes, too.
+    pub fn let_go(&self, partition: u32) {
+        lock(&self.owned).remove(&partition);
+        lock(&self.readers).remove(&(Topic::Events, partition));
+    }
+
+    fn check_partition(&self, partition: u32) -> Result<(), LogError> {
+        if partition < self.partitions { Ok(()) } else { Err(LogError::NoPartition(partition)) }
+    }
+
+    fn reader(&self, topic: Topic, partition: u32) -> Result<Arc<Mutex<Reader>>, LogError> {
+        self.check_partition(partition)?;
+        let mut readers = lock(&self.readers);
+        if let Some(reader) = readers.get(&(topic, partition)) {
+            return Ok(reader.clone());
+        }
+        let reader = Arc::new(Mutex::new(Reader::new(&self.settings, topic, partition)?));
+        readers.insert((topic, partition), reader.clone());
+        Ok(reader)
+    }
+
+    fn appender(&self) -> Result<&Appender, LogError> {
+        if self.appender.get().is_none() {
+            let appender = Appender::new(&self.settings)?;
+            // Another thread may have been quicker; then this one goes.
+            let _ = self.appender.set(appender);
+        }
+        self.appender.get().ok_or_else(|| LogError::NotAccepting("there is no producer".to_owned()))
+    }
+
+    /// Refuses a partition of which something was published, and no position is known: it has been forgotten.
+    fn check_never_processed(&self, partition: u32) -> Result<(), LogError> {
+        for topic in [Topic::Changes, Topic::Rejected] {
+            // What was aborted takes offsets, too.
+            let earliest = self.bounds(topic, partition)?.earliest;
+            let one = ReadLimit { records_max: 1, bytes_max: 1 };
+            let is_published = !self.read(topic, partition, earliest, one)?.is_empty();
+            lock(&self.readers).remove(&(topic, partition));
+            if is_published {
+                return Err(LogError::PositionLost {
+                    group: self.settings.names.group().to_owned(),
+                    partition,
+                    topic: self.settings.names.topic(topic).to_owned(),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What a thread that panicked has left is as it was between two of librdkafka's calls.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl std::fmt::Debug for KafkaLog {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KafkaLog")
+            .field("settings", &self.settings)
+            .field("incarnation", &self.incarnation)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ReadLog for KafkaLog {
+    fn incarnation(&self) -> Incarnation {
+        self.incarnation
+    }
+
+    fn partitions(&self) -> u32 {
+        self.partitions
+    }
+
+    fn bounds(&self, topic: Topic, partition: u32) -> Result<Bounds, LogError> {
+        self.check_partition(partition)?;
+        let bounds = reader::bounds(&self.asker, self.settings.names.topic(topic), partition)?;
+        lock(&self.recent_ends).insert((topic, partition), (Instant::now(), bounds.end));
+        Ok(bounds)
+    }
+
+    fn recent_end(&self, topic: Topic, partition: u32) -> Result<u64, LogError> {
+        match lock(&self.recent_ends).get(&(topic, partition)) {
+            Some((asked_at, end)) if asked_at.elapsed() < RECENT => return Ok(*end),
+            _ => {}
+        }
+        Ok(self.bounds(topic, partition)?.end)
+    }
+
+    fn read(&self, topic: Topic, partition: u32, from_offset: u64, limit: ReadLimit) -> Result<Vec<Record>, LogError> {
+        let reader = self.reader(topic, partition)?;
+        lock(&reader).read(from_offset, limit)
+    }
+
+    fn committed(&self, partition: u32) -> Result<Committed, LogError> {
+        self.check_partition(partition)?;
+        let mut asked = TopicPartitionList::with_capacity(1);
+        asked.add_partition(self.settings.names.topic(Topic::Events), partition as i32);
+        let found = self
+            .asker
+            .committed_offsets(asked, REQUEST_TIMEOUT)
+            .map_err(|error| failed("asking for the committed position", &error))?;
+        let Some(element) = found.elements().into_iter().next() else { return Ok(Committed::default()) };
+        element.error().map_err(|error| failed("asking for the committed position", &error))?;
+        match element.offset() {
+            Offset::Offset(offset) => Ok(Committed {
+                next_offset: u64::try_from(offset).unwrap_or_default(),
+                metadata: metadata_of(element.metadata())?,
+            }),
+            _ => Ok(Committed::default()),
+        }
+    }
+
+    fn refresh(&self) -> Result<(), LogError> {
+        Ok(())
+    }
+}
+
+impl AppendLog for KafkaLog {
+    fn append(&self, records: Vec<NewRecord>) -> Result<Vec<Position>, LogError> {
+        let topic = self.settings.names.topic(Topic::Events);
+        let mut letters = Vec::with_capacity(records.len());
+        for record in &records {
+            self.check_partition(record.partition)?;
+            if record.append_time_ms.is_some() {
+                return Err(LogError::NotAccepting("the clock of a log on Kafka is the brokers'".to_owned()));
+            }
+            let bytes = record.key.len() + record.value.len();
+            if bytes > topics::EVENT_RECORD_BYTES_MAX {
+                return Err(LogError::TooLarge { bytes, bytes_max: topics::EVENT_RECORD_BYTES_MAX });
+            }
+            letters.push(Letter {
+                topic,
+                partition: record.partition,
+                key: &record.key,
+                headers: &record.headers,
+                value: Some(&record.value),
+            });
+        }
+        let offsets = self.appender()?.send(&letters)?;
+        let position = |(record, offset): (&NewRecord, u64)| Position { partition: record.partition, offset };
+        Ok(records.iter().zip(offsets).map(position).collect())
+    }
+}
+
+impl ProcessLog for KafkaLog {
+    fn acquire(&self, partition: u32) -> Result<(Epoch, Committed), LogError> {
+        self.check_partition(partition)?;
+        step("acquiring", partition);
+        let before = lock(&self.owned).remove(&partition);
+        let epoch = Epoch(before.map_or(0, |owned| owned.epoch.0) + 1);
+        let publisher = Publisher::take(&self.settings, partition)?;
+        step("fenced", partition);
+        // Read after the one before was fenced: nobody moves it any more.
+        let committed = self.committed(partition)?;
+        if committed == Committed::default() {
+            self.check_never_processed(partition)?;
+        }
+        let owned = Owned { epoch, publisher, next_offset: Mutex::new(committed.next_offset) };
+        lock(&self.owned).insert(partition, Arc::new(owned));
+        tracing::info!(partition, next_offset = committed.next_offset, "acquired a partition");
+        step("acquired", partition);
+        Ok((epoch, committed))
+    }
+
+    fn commit(&self, partition: u32, epoch: Epoch, outputs: Vec<Output>, committed: Committed) -> Commit {
+        if let Err(error) = self.check_partition(partition) {
+            return Commit::Aborted(error.to_string());
+        }
+        let owned = lock(&self.owned).get(&partition).cloned();
+        let Some(owned) = owned.filter(|owned| owned.epoch == epoch) else { return Commit::Fenced };
+        if outputs.iter().any(|output| output.topic == Topic::Events) {
+            return Commit::Aborted("an output may not go to the events".to_owned());
+        }
+        let mut before = lock(&owned.next_offset);
+        let next = committed.next_offset;
+        if next < *before {
+            return Commit::Aborted(format!("the committed position may not go back from {before} to {next}"));
+        }
+        match self.is_beyond_end(partition, next) {
+            Ok(None) => {}
+            Ok(Some(end)) => {
+                return Commit::Aborted(format!("the position {next} is beyond the end of the events, {end}"));
+            }
+            Err(error) => return Commit::Aborted(error.to_string()),
+        }
+        let Some(no_member) = self.asker.group_metadata() else {
+            return Commit::Aborted("the group has no name".to_owned());
+        };
+        let answer = owned.publisher.publish(&no_member, &outputs, &committed);
+        if answer == Commit::Committed {
+            *before = next;
+        }
+        answer
+    }
+}
+
+impl KafkaLog {
+    /// The end, if a position is beyond it. What was read here is not, and costs no question.
+    fn is_beyond_end(&self, partition: u32, next_offset: u64) -> Result<Option<u64>, LogError> {
+        let read_to = lock(&*self.reader(Topic::Events, partition)?).next().unwrap_or_default();
+        if next_offset <= read_to {
+            return Ok(None);
+        }
+        let end = self.bounds(Topic::Events, partition)?.end;
+        Ok((next_offset > end).then_some(end))
+    }
+}

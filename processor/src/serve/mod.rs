@@ -1,0 +1,202 @@
+//! Serves the partitions of a log on Kafka that the group gives to this process.
+//!
+//! One thread speaks with the group ([`Server::run`]); each partition has one of its own (`worker.rs`), which goes through the phases
+//! of `phases.rs`. A partition that is revoked is given up once its batch is whole, and the group waits for that; one that
+//! stays is not touched.
+//!
+//! Whoever takes a partition needs no state of it: what it lacks it folds from the log, silently up to what was published.
+//!
+//! In `recant.members` each process announces what it serves: the key is its name, the value JSON such as
+//! `{"member":"…","partitions":[0,3],"pid":4711,"version":"…"}`; one that leaves takes it away.
+
+pub mod phases;
+mod worker;
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use recant_eventlog::{
+    LogError, ReadLimit, ReadLog,
+    kafka::{KafkaLog, Membership, Turn},
+};
+use recant_projections::fold::Forms;
+
+use self::{
+    phases::Ended,
+    worker::{Work, Worker},
+};
+use crate::{
+    driver::{BatchLimit, DriveError},
+    memory::Memory,
+};
+
+/// A batch is what has gathered, up to this. A commit costs the same for one event and for thousands.
+const BATCH: ReadLimit = ReadLimit { records_max: 10_000, bytes_max: 8 << 20 };
+
+/// So often the group and the workers are asked for news.
+const TURN_WAIT: Duration = Duration::from_millis(100);
+
+/// What happens while a process serves.
+#[derive(Debug, Clone)]
+pub enum Told {
+    /// The group gave these partitions to this process.
+    Assigned(Vec<u32>),
+    /// A partition has caught up, and follows the log's end.
+    Serving {
+        /// Which.
+        partition: u32,
+        /// Up to where its state is.
+        next_offset: u64,
+    },
+    /// Something failed that may pass; the partition is acquired anew.
+    Interrupted {
+        /// Which.
+        partition: u32,
+        /// What failed.
+        error: String,
+    },
+    /// A partition stands still, until someone has done something about it.
+    Halted {
+        /// Which.
+        partition: u32,
+        /// Why.
+        error: Arc<DriveError>,
+    },
+    /// A partition is no longer this process's.
+    Ended {
+        /// Which.
+        partition: u32,
+        /// How.
+        ended: Ended,
+    },
+}
+
+/// What a server is to be.
+#[derive(Debug, Clone)]
+pub struct ServerOptions {
+    /// Where states are; each process needs a directory of its own.
+    pub data: PathBuf,
+    /// A name that the process keeps over restarts, for static membership.
+    pub static_member: Option<String>,
+    /// What it may take of memory.
+    pub memory: Memory,
+}
+
+/// A process that serves.
+pub struct Server {
+    log: Arc<KafkaLog>,
+    options: ServerOptions,
+    membership: Membership,
+    /// Its name in `recant.members`.
+    member: String,
+    workers: BTreeMap<u32, Worker>,
+    tell: Sender<Told>,
+    told: Receiver<Told>,
+}
+
+impl Server {
+    /// Joins the group.
+    pub fn join(log: KafkaLog, options: ServerOptions) -> Result<Server, LogError> {
+        let membership = Membership::join(log.settings(), options.static_member.as_deref())?;
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let own_name = || format!("{}:{}", host.trim(), std::process::id());
+        let member = options.static_member.clone().unwrap_or_else(own_name);
+        // Each worker tells of its own changes of phase, and the server listens many times a second.
+        let (tell, told) = unbounded();
+        Ok(Server { log: Arc::new(log), options, membership, member, workers: BTreeMap::new(), tell, told })
+    }
+
+    /// Serves until it is told to stop, and then gives everything up. `observe` is told of what happens.
+    pub fn run(mut self, stop: &AtomicBool, observe: &mut dyn FnMut(&Told)) -> Result<(), LogError> {
+        let served = loop {
+            if stop.load(Ordering::SeqCst) {
+                break Ok(());
+            }
+            if let Err(error) = self.turn(observe) {
+                break Err(error);
+            }
+        };
+        self.end_workers(&self.workers.keys().copied().collect::<Vec<_>>(), false);
+        self.hear(observe);
+        if let Err(error) = self.log.announce(&self.member, None) {
+            tracing::warn!(%error, "the member's announcement stays where it is");
+        }
+        served
+    }
+
+    fn turn(&mut self, observe: &mut dyn FnMut(&Told)) -> Result<(), LogError> {
+        let turn = self.membership.poll(TURN_WAIT)?;
+        self.hear(observe);
+        match turn {
+            None => return Ok(()),
+            Some(Turn::Assigned(partitions)) => {
+                self.membership.accept(&partitions)?;
+                self.start_workers(&partitions)?;
+                observe(&Told::Assigned(partitions));
+            }
+            Some(Turn::Revoked(partitions)) => {
+                self.end_workers(&partitions, false);
+                self.hear(observe);
+                self.membership.release(&partitions)?;
+            }
+            Some(Turn::Lost(partitions)) => {
+                self.end_workers(&partitions, true);
+                self.hear(observe);
+                self.membership.release(&partitions)?;
+            }
+        }
+        self.announce();
+        Ok(())
+    }
+
+    fn hear(&self, observe: &mut dyn FnMut(&Told)) {
+        self.told.try_iter().for_each(|told| observe(&told));
+    }
+
+    fn start_workers(&mut self, partitions: &[u32]) -> Result<(), LogError> {
+        // As if all partitions could come here: what is open of a space is not closed because another partition came.
+        let of_partition = self.options.memory.spaces_bytes / self.log.partitions() as usize;
+        let forms = Forms { memory_budget_bytes: of_partition, ..Forms::default() };
+        for partition in partitions {
+            let work = Work {
+                log: self.log.clone(),
+                data: self.options.data.clone(),
+                partition: *partition,
+                limit: BatchLimit { read: BATCH, forms },
+                memory: self.options.memory.clone(),
+            };
+            self.workers.insert(*partition, Worker::start(work, self.tell.clone())?);
+        }
+        Ok(())
+    }
+
+    /// Ends some partitions, all at the same time.
+    fn end_workers(&mut self, partitions: &[u32], are_lost: bool) {
+        let ending: Vec<Worker> = partitions.iter().filter_map(|partition| self.workers.remove(partition)).collect();
+        for worker in &ending {
+            if are_lost { worker.orders.lose() } else { worker.orders.give_up() }
+        }
+        ending.into_iter().for_each(Worker::join);
+    }
+
+    /// Who serves what is of use to those who ask, and no condition for serving.
+    fn announce(&self) {
+        let announcement = serde_json::json!({
+            "member": self.member,
+            "partitions": self.workers.keys().collect::<Vec<_>>(),
+            "pid": std::process::id(),
+            "version": env!("CARGO_PKG_VERSION"),
+        });
+        if let Err(error) = self.log.announce(&self.member, Some(announcement.to_string().as_bytes())) {
+            tracing::warn!(%error, "the member could not be announced");
+        }
+    }
+}

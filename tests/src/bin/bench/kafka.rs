@@ -1,0 +1,258 @@
+//! Kafka: how fast a log on a real broker is processed, and how soon a revocation is seen.
+//!
+//! Ingest: events of 300 bytes with three premises, in 64 spaces, lie in the log before `recant serve` starts; the rate is taken
+//! from the committed positions, between a tenth and all of them. Beside it the same records are read and nothing is done with them.
+//!
+//! Latency: at a steady pace a retraction is appended, and awaited by a read-committed reader of `recant.changes`; the time is from
+//! just before the append to the change in hand. Beside it, at the same pace, the time from just before the same append to the
+//! event itself in a reader's hand: a plain idempotent produce and consume.
+
+use std::{
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use prost::Message as _;
+use recant_eventlog::{AppendLog, LogError, NewRecord, ReadLimit, ReadLog, Topic, kafka::KafkaLog};
+use recant_proto::{
+    v1::{
+        Change, Content, Derived, Event, Justification, Observed, Retracted, Target, content::Form, event::Body,
+        target::What,
+    },
+    wire,
+};
+use recant_tests::{
+    crash::process::program,
+    kafka::{broker::Broker, load::record, log},
+};
+
+const EVENT_BYTES: usize = 300;
+const SPACES: u64 = 64;
+const APPEND_EVENTS: usize = 5_000;
+const READ: ReadLimit = ReadLimit { records_max: 10_000, bytes_max: 8 << 20 };
+/// So long anything is waited for.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// What ingest came to, on so many partitions.
+pub struct Ingest {
+    /// How many.
+    pub partitions: u32,
+    /// Events processed a second.
+    pub events_per_s: f64,
+    /// Events a second that are read, and nothing else.
+    pub read_events_per_s: f64,
+}
+
+/// Times, in ms.
+pub struct Latency {
+    /// From append to change.
+    pub p50_ms: f64,
+    /// As above.
+    pub p99_ms: f64,
+    /// From append to the event itself.
+    pub plain_p50_ms: f64,
+    /// As above.
+    pub plain_p99_ms: f64,
+}
+
+/// What can go wrong.
+#[derive(Debug, thiserror::Error)]
+pub enum KafkaError {
+    /// The log failed.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// A program could not be started.
+    #[error("recant serve: {0}")]
+    Start(#[from] std::io::Error),
+    /// What was awaited did not come.
+    #[error("{0} did not come within {PATIENCE:?}")]
+    Missing(&'static str),
+    /// A change cannot be read.
+    #[error("a change cannot be read: {0}")]
+    Change(#[from] prost::DecodeError),
+}
+
+/// A process that serves, killed when it is dropped.
+struct Served {
+    child: Child,
+    _data: tempfile::TempDir,
+}
+
+impl Served {
+    fn start(brokers: &str, instance: &str) -> Result<Served, KafkaError> {
+        let data = tempfile::tempdir()?;
+        let child = Command::new(program("recant"))
+            .args(["serve", "--log", "kafka", "--brokers", brokers, "--instance", instance, "--data"])
+            .arg(data.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::inherit())
+            .spawn()?;
+        Ok(Served { child, _data: data })
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// An event of the right length: the first ones of a space are observations, the others beliefs on three earlier nodes.
+fn event(number: u64, random: &mut impl FnMut(u64) -> u64) -> Event {
+    let (space, within) = (number % SPACES, number / SPACES);
+    let node = format!("n-{within}");
+    let mut event = Event { id: format!("e-{within}"), space: format!("space-{space}"), ..Event::default() };
+    let content = |bytes: usize| Some(Content { form: Some(Form::Text("x".repeat(bytes))), ..Content::default() });
+    let body = |bytes: usize, premises: Vec<String>| match within {
+        0..16 => Body::Observed(Observed {
+            node: node.clone(),
+            source: format!("s-{}", within % 4),
+            content: content(bytes),
+            ..Observed::default()
+        }),
+        _ => Body::Derived(Derived {
+            node: node.clone(),
+            kind: "belief".to_owned(),
+            content: content(bytes),
+            justification: Some(Justification { premises, ..Justification::default() }),
+            ..Derived::default()
+        }),
+    };
+    let premises: Vec<String> = (0..3).map(|_| format!("n-{}", random(within.max(1)))).collect();
+    event.body = Some(body(0, premises.clone()));
+    let bytes = EVENT_BYTES.saturating_sub(event.encoded_len() + 4);
+    event.body = Some(body(bytes, premises));
+    event
+}
+
+/// Processes so many events on so many partitions.
+pub fn ingest(broker: &Broker, partitions: u32, events: u64, seed: u64) -> Result<Ingest, KafkaError> {
+    let instance = format!("ingest-{partitions}-{events}");
+    let log = log(&broker.address(), &instance, partitions);
+    let mut random = recant_tests::binary::Random(seed);
+    let mut batch: Vec<NewRecord> = Vec::with_capacity(APPEND_EVENTS);
+    for number in 0..events {
+        batch.push(record(&event(number, &mut |below| random.below(below)), partitions));
+        if batch.len() == APPEND_EVENTS || number + 1 == events {
+            log.append(std::mem::take(&mut batch))?;
+        }
+    }
+    let read_events_per_s = read_all(&log, events)?;
+    let _served = Served::start(&broker.address(), &instance)?;
+    let (mut first, begun) = (None, Instant::now());
+    loop {
+        let mut done = 0;
+        for partition in 0..partitions {
+            done += log.committed(partition)?.next_offset;
+        }
+        let now = Instant::now();
+        if first.is_none() && done >= events / 10 {
+            first = Some((now, done));
+        }
+        // Each partition has its first event beside.
+        if let Some((since, before)) = first.filter(|_| done >= events + u64::from(partitions)) {
+            let events_per_s = (done - before) as f64 / (now - since).as_secs_f64();
+            return Ok(Ingest { partitions, events_per_s, read_events_per_s });
+        }
+        if begun.elapsed() > PATIENCE {
+            return Err(KafkaError::Missing("the end of the events"));
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Events a second that a reader gets, one partition after another.
+fn read_all(log: &KafkaLog, events: u64) -> Result<f64, KafkaError> {
+    let begun = Instant::now();
+    for partition in 0..log.partitions() {
+        let mut next = 0;
+        loop {
+            let records = log.read(Topic::Events, partition, next, READ)?;
+            let Some(last) = records.last() else { break };
+            next = last.position.offset + 1;
+        }
+    }
+    Ok(events as f64 / begun.elapsed().as_secs_f64())
+}
+
+/// Retracts so many observations, at this pace.
+pub fn latency(broker: &Broker, retractions: usize, pace: Duration) -> Result<Latency, KafkaError> {
+    let log = log(&broker.address(), "latency", 1);
+    let event = |id: String, body: Body| Event { id, space: "s".to_owned(), body: Some(body), ..Event::default() };
+    let observed = |number: usize| {
+        let (node, source) = (format!("o-{number}"), "source".to_owned());
+        event(format!("e-{number}"), Body::Observed(Observed { node, source, ..Observed::default() }))
+    };
+    log.append((0..retractions).map(|number| record(&observed(number), 1)).collect())?;
+    let _served = Served::start(&broker.address(), "latency")?;
+    wait_for_position(&log, retractions as u64 + 1)?;
+    let end_of_events = log.bounds(Topic::Events, 0)?.end;
+    let (changes, plain) = std::thread::scope(|scope| {
+        let seen = scope.spawn(|| arrivals(&log, Topic::Changes, 0, 2 * retractions));
+        let plain = scope.spawn(|| arrivals(&log, Topic::Events, end_of_events, retractions));
+        let mut sent = Vec::with_capacity(retractions);
+        let begun = Instant::now();
+        for number in 0..retractions {
+            let due = begun + pace * number as u32;
+            std::thread::sleep(due.saturating_duration_since(Instant::now()));
+            let targets = vec![Target { what: Some(What::Node(format!("o-{number}"))), window: None }];
+            let retraction = format!("r-{number}");
+            let retracted = Retracted { retraction: retraction.clone(), targets, ..Retracted::default() };
+            sent.push(Instant::now());
+            log.append(vec![record(&event(retraction, Body::Retracted(retracted)), 1)])?;
+        }
+        let missing = |_| KafkaError::Missing("a reader's thread");
+        let (seen, plain) = (seen.join().map_err(missing)??, plain.join().map_err(missing)??);
+        // Of each cascade its change, which comes after its summary.
+        let changes = times(&sent, seen.iter().skip(1).step_by(2));
+        Ok::<_, KafkaError>((changes, times(&sent, plain.iter())))
+    })?;
+    let at = |times: &[f64], share: f64| times[((times.len() - 1) as f64 * share).round() as usize];
+    Ok(Latency {
+        p50_ms: at(&changes, 0.5),
+        p99_ms: at(&changes, 0.99),
+        plain_p50_ms: at(&plain, 0.5),
+        plain_p99_ms: at(&plain, 0.99),
+    })
+}
+
+/// The times between, in ms, in rising order.
+fn times<'a>(sent: &[Instant], seen: impl Iterator<Item = &'a Instant>) -> Vec<f64> {
+    let mut times: Vec<f64> = sent.iter().zip(seen).map(|(sent, seen)| (*seen - *sent).as_secs_f64() * 1e3).collect();
+    times.sort_by(f64::total_cmp);
+    times
+}
+
+/// When each of so many records came.
+fn arrivals(log: &KafkaLog, topic: Topic, from: u64, count: usize) -> Result<Vec<Instant>, KafkaError> {
+    let (mut next, mut seen, begun) = (from, Vec::with_capacity(count), Instant::now());
+    while seen.len() < count {
+        log.wait(topic, 0, next, Duration::from_millis(200))?;
+        for record in log.read(topic, 0, next, READ)? {
+            if topic == Topic::Changes {
+                Change::decode(record.value.as_slice())?;
+            } else {
+                let _ = wire::decode(&record.value, None);
+            }
+            next = record.position.offset + 1;
+            seen.push(Instant::now());
+        }
+        if begun.elapsed() > PATIENCE {
+            return Err(KafkaError::Missing("a record"));
+        }
+    }
+    Ok(seen)
+}
+
+fn wait_for_position(log: &KafkaLog, next_offset: u64) -> Result<(), KafkaError> {
+    let begun = Instant::now();
+    while log.committed(0)?.next_offset < next_offset {
+        if begun.elapsed() > PATIENCE {
+            return Err(KafkaError::Missing("the committed position"));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}

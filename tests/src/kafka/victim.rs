@@ -1,0 +1,113 @@
+//! A process that serves as `recant serve` does, and kills itself at a step that was named beforehand.
+//!
+//! The steps are those that the shipped code traces (`recant::step`): within the acquiring of a partition, within a commit, and
+//! between the steps of the driver. There are no failpoints in it; whoever listens is this process's subscriber.
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    process::ExitCode,
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+};
+
+use recant_eventlog::kafka::KafkaLog;
+use recant_processor::serve::{Server, ServerOptions, Told};
+use serde_json::json;
+use tracing::{
+    Event, Metadata, Subscriber,
+    field::{Field, Visit},
+    span::{Attributes, Id, Record},
+};
+
+use super::settings;
+use crate::crash::gun::{die, tell};
+
+/// Every step at which a process can be killed, in the order in which they come.
+pub const STEPS: [&str; 16] = [
+    "acquiring",
+    "fenced",
+    "acquired",
+    "recovering",
+    "recovered",
+    "polled",
+    "folded",
+    "transaction_begins",
+    "transaction_begun",
+    "output_sent",
+    "outputs_sent",
+    "position_sent",
+    "transaction_committed",
+    "published",
+    "stored",
+    "idle",
+];
+
+/// Kills the process when a step is reached for the `count`th time.
+struct Listener {
+    step: String,
+    count: u64,
+    reached: AtomicU64,
+}
+
+/// The step that an event names.
+struct Named<'a> {
+    wanted: &'a str,
+    is_it: bool,
+}
+
+impl Visit for Named<'_> {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.is_it |= field.name() == "step" && value == self.wanted;
+    }
+
+    fn record_debug(&mut self, _: &Field, _: &dyn std::fmt::Debug) {}
+}
+
+impl Subscriber for Listener {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target() == "recant::step"
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        let mut named = Named { wanted: &self.step, is_it: false };
+        event.record(&mut named);
+        if named.is_it && self.reached.fetch_add(1, Ordering::SeqCst) + 1 == self.count {
+            tell(&json!({ "told": "dying", "step": self.step }).to_string());
+            die();
+        }
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+/// Serves as ordered, `brokers=…`, `instance=…`, `data=…`, `die=STEP:COUNT`, until it dies.
+pub fn serve(arguments: &[String]) -> ExitCode {
+    let given: BTreeMap<&str, &str> = arguments.iter().filter_map(|argument| argument.split_once('=')).collect();
+    let (step, count) = given["die"].split_once(':').expect("STEP:COUNT");
+    let listener =
+        Listener { step: step.to_owned(), count: count.parse().expect("a number"), reached: AtomicU64::new(0) };
+    tracing::subscriber::set_global_default(listener).expect("it is the first");
+    let log = KafkaLog::open(settings(given["brokers"], given["instance"])).expect("the log is there");
+    let options = ServerOptions {
+        data: PathBuf::from(given["data"]),
+        // Back under its name it has its partitions at once, and need not wait until it is given up for dead.
+        static_member: Some("victim".to_owned()),
+        memory_budget_bytes: 64 << 20,
+    };
+    let server = Server::join(log, options).expect("it joins the group");
+    server
+        .run(&AtomicBool::new(false), &mut |told| {
+            if let Told::Serving { partition, .. } = told {
+                tell(&json!({ "told": "serving", "partition": partition }).to_string());
+            }
+        })
+        .expect("it serves");
+    ExitCode::SUCCESS
+}
