@@ -26,6 +26,7 @@ use recant_proto::{
 use crate::{
     backup::{BackupError, Manifest, snapshot_of_writer},
     driver::{BatchLimit, DriveError, Driver},
+    past,
     rebuild::finish_switch,
     viewer::refuse_other_tables,
 };
@@ -141,6 +142,7 @@ impl Standalone {
         clock: Arc<dyn Clock>,
         memory_budget_bytes: usize,
     ) -> Result<Standalone, DriveError> {
+        past::refuse(data)?;
         Self::drive(data, EmbeddedLog::open(&log_directory(data), clock)?, memory_budget_bytes)
     }
 
@@ -243,6 +245,17 @@ impl Standalone {
     pub fn driver_of(&mut self, space: &str) -> Option<&mut Driver<EmbeddedLog, RocksStore>> {
         let partition = names::partition_of(space.as_bytes(), self.log.partitions());
         self.drivers.get_mut(partition as usize)
+    }
+}
+
+impl Drop for Standalone {
+    fn drop(&mut self) {
+        for driver in &mut self.drivers {
+            // They prove something to whoever replays, and nothing needs them: those of the next end do as well.
+            if let Err(error) = driver.publish_digests() {
+                tracing::warn!(%error, "the last digests were not published");
+            }
+        }
     }
 }
 

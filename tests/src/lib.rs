@@ -8,6 +8,7 @@ pub mod damage;
 pub mod fuzz;
 pub mod generate;
 pub mod oracle;
+pub mod plant;
 pub mod sim;
 pub mod soak;
 
