@@ -81,6 +81,8 @@ pub enum Command {
     Rebuild(Rebuild),
     /// Say what turned between two moments, and because of which event
     Diff(Diff),
+    /// Say what would have come out differently if a retraction had come earlier, or an event had not
+    WhatIf(WhatIf),
     /// Fold the log again, and prove that state, changes and digests are what it makes
     Verify(Verify),
     /// Make a directory of the past: log, state and changes as they were at a moment
@@ -177,6 +179,27 @@ pub enum ReasonsArgument {
     after_help = "Examples:\n  recant retract --source web:portal --preview\n  recant retract --source web:portal --from 2026-03-01T00:00:00Z --reason 'taken over' --by kim\n  recant retract --agent researcher --run r-17 --by kim"
 )]
 pub struct Retract {
+    #[command(flatten)]
+    pub targets: Targets,
+    /// Lift this retraction at the same position
+    #[arg(long, value_name = "ID")]
+    pub replaces: Vec<String>,
+    /// Why
+    #[arg(long, value_name = "TEXT")]
+    pub reason: Option<String>,
+    /// Who asks for it
+    #[arg(long, value_name = "WHO")]
+    pub by: Option<String>,
+    /// The id of the retraction [default: a new one]
+    #[arg(long, value_name = "ID")]
+    pub id: Option<String>,
+    #[command(flatten)]
+    pub decision: Decision,
+}
+
+/// What is retracted.
+#[derive(Debug, Args)]
+pub struct Targets {
     /// A source
     #[arg(long, value_name = "HANDLE")]
     pub source: Vec<String>,
@@ -201,20 +224,6 @@ pub struct Retract {
     /// The clock of the window [default: log for agents, else observed]
     #[arg(long, value_name = "CLOCK", value_parser = ["observed", "log"])]
     pub clock: Option<String>,
-    /// Lift this retraction at the same position
-    #[arg(long, value_name = "ID")]
-    pub replaces: Vec<String>,
-    /// Why
-    #[arg(long, value_name = "TEXT")]
-    pub reason: Option<String>,
-    /// Who asks for it
-    #[arg(long, value_name = "WHO")]
-    pub by: Option<String>,
-    /// The id of the retraction [default: a new one]
-    #[arg(long, value_name = "ID")]
-    pub id: Option<String>,
-    #[command(flatten)]
-    pub decision: Decision,
 }
 
 /// What retracting and reinstating have in common.
@@ -440,6 +449,33 @@ pub struct Diff {
     /// Show at most so many
     #[arg(long, default_value_t = 1000, value_name = "N")]
     pub limit: usize,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  recant what-if --source web:portal --at 2026-11-24T16:00:00+01:00\n  recant what-if --without 0198c1f4-…\n  recant what-if --with events.jsonl --at 0:4711\n\nNothing real changes. The how-to is docs/how-to/time-travel.md."
+)]
+pub struct WhatIf {
+    #[command(flatten)]
+    pub targets: Targets,
+    /// Lift this retraction with it
+    #[arg(long, value_name = "ID")]
+    pub replaces: Vec<String>,
+    /// Behind this moment: a time on the log's clock, or a position (partition:offset)
+    #[arg(long, value_name = "WHEN", required_unless_present = "without")]
+    pub at: Option<String>,
+    /// Without this event
+    #[arg(long, value_name = "EVENT")]
+    pub without: Vec<String>,
+    /// With these events: JSON lines, as for append; `-` for standard input
+    #[arg(long, value_name = "FILE", requires = "at")]
+    pub with: Option<PathBuf>,
+    /// Show at most so many nodes
+    #[arg(long, default_value_t = 1000, value_name = "N")]
+    pub limit: usize,
+    /// Where the branch is made, and removed again [default: a temporary directory]
+    #[arg(long, value_name = "DIR")]
+    pub scratch: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

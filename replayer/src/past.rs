@@ -19,7 +19,7 @@ use recant_projections::store::rocks::RocksStore;
 use crate::{
     parallel,
     published::Stream,
-    replay::{Progress, Replay, ReplayError},
+    replay::{Nobody, Progress, Replay, ReplayError},
 };
 
 /// A batch of the copy.
@@ -80,7 +80,7 @@ fn copy_partition<L: ReadLog + Sync>(
     progress: Progress<'_>,
 ) -> Result<(), ReplayError> {
     let (epoch, _) = copy.acquire(number)?;
-    let stream = |topic| Ok::<_, LogError>(Stream::up_to(log, topic, number, log.bounds(topic, number)?.end, None)?);
+    let stream = |topic| Stream::up_to(log, topic, number, log.bounds(topic, number)?.end, None);
     let mut published = [stream(Topic::Changes)?, stream(Topic::Rejected)?];
     let mut replay = Replay::over(copy, number, store, memory_budget_bytes, progress)?;
     let mut next = 1;
@@ -92,7 +92,7 @@ fn copy_partition<L: ReadLog + Sync>(
             return Err(ReplayError::Incomplete { partition: number, detail });
         }
         append(copy, records, &mut next)?;
-        replay.up_to(next, &mut |_, _| Ok(()))?;
+        replay.up_to(next, &mut Nobody)?;
         let mut outputs = Vec::new();
         for stream in &mut published {
             while stream.peek()?.is_some_and(|record| record.position.offset < next) {

@@ -3,14 +3,23 @@
 //! A thread reads the log ahead, by two batches at most, while this one folds. Spaces keep within a memory budget as they
 //! do live.
 
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::{
+    collections::BTreeSet,
+    sync::mpsc::{Receiver, SyncSender, sync_channel},
+};
 
 use recant_eventlog::{LogError, ReadLimit, ReadLog, Record, Topic};
 use recant_projections::{
     fold::{FoldError, Folded, Forms, Input, Partition},
     store::{StoreError, WriteStore},
 };
-use recant_proto::{id::CONTROL_SPACE, position::Position};
+use recant_proto::{
+    id::CONTROL_SPACE,
+    names,
+    position::Position,
+    v1::{Event, event::Body},
+    wire,
+};
 
 /// A batch: as live.
 const BATCH: ReadLimit = ReadLimit { records_max: 1_000, bytes_max: 4 << 20 };
@@ -55,6 +64,28 @@ impl From<StoreError> for ReplayError {
 /// Told of so many events more that were folded, from any thread.
 pub type Progress<'a> = &'a (dyn Fn(u64) + Sync);
 
+/// Who looks on while a partition is replayed.
+pub trait Observer<S> {
+    /// An event is next; the state, with the open batch, is as the events before it left it.
+    fn before(&mut self, record: &Record, partition: &mut Partition<S>) -> Result<(), ReplayError>;
+
+    /// It was folded, and did this.
+    fn after(&mut self, record: &Record, folded: &Folded) -> Result<(), ReplayError>;
+}
+
+/// Nobody looks on.
+pub struct Nobody;
+
+impl<S> Observer<S> for Nobody {
+    fn before(&mut self, _: &Record, _: &mut Partition<S>) -> Result<(), ReplayError> {
+        Ok(())
+    }
+
+    fn after(&mut self, _: &Record, _: &Folded) -> Result<(), ReplayError> {
+        Ok(())
+    }
+}
+
 /// One partition, folded again.
 pub struct Replay<'l, L, S> {
     log: &'l L,
@@ -65,7 +96,20 @@ pub struct Replay<'l, L, S> {
     next_offset: u64,
     /// The running maximum of append times, also of what is left out.
     log_time_ms: i64,
+    /// What happens otherwise than in the log.
+    otherwise: Otherwise,
     progress: Progress<'l>,
+}
+
+/// A history that is not the log's: events that are in no log, and some of the log that are left out.
+#[derive(Debug, Clone, Default)]
+struct Otherwise {
+    /// Every later event has an offset larger by so much.
+    inserted: u64,
+    /// The offset in the log behind which that is so.
+    from: u64,
+    /// Offsets of events that are left out.
+    without: BTreeSet<u64>,
 }
 
 impl<'l, L: ReadLog + Sync, S: WriteStore> Replay<'l, L, S> {
@@ -85,7 +129,8 @@ impl<'l, L: ReadLog + Sync, S: WriteStore> Replay<'l, L, S> {
             let detail = format!("its events begin at {earliest}, and are needed from {next_offset} on");
             return Err(ReplayError::Incomplete { partition: number, detail });
         }
-        Ok(Replay { log, number, only_space: None, partition, next_offset, log_time_ms, progress })
+        let otherwise = Otherwise::default();
+        Ok(Replay { log, number, only_space: None, partition, next_offset, log_time_ms, otherwise, progress })
     }
 
     /// The same for one space alone. Its cascades have the same ids, and its state the same digest, as among the others.
@@ -93,9 +138,39 @@ impl<'l, L: ReadLog + Sync, S: WriteStore> Replay<'l, L, S> {
         Replay { only_space, ..self }
     }
 
+    /// The same without some events, by their offsets.
+    pub fn without(mut self, offsets: impl IntoIterator<Item = u64>) -> Self {
+        self.otherwise.without.extend(offsets);
+        self
+    }
+
+    /// Folds an event that is in no log behind the one that was folded last. Those that follow have larger offsets than in the log,
+    /// and positions in them that lie behind this one are moved with them.
+    pub fn insert(&mut self, event: &Event) -> Result<Folded, ReplayError> {
+        self.otherwise.from = self.next_offset;
+        let value = wire::to_protobuf(event);
+        let headers = [(names::CONTENT_TYPE.to_owned(), names::PROTOBUF.into())];
+        let input = Input {
+            offset: self.next_offset + self.otherwise.inserted,
+            append_time_ms: self.log_time_ms,
+            key: event.space.as_bytes(),
+            headers: &headers,
+            value: &value,
+        };
+        let folded = self.partition.fold(&input)?;
+        self.otherwise.inserted += 1;
+        self.partition.store()?;
+        Ok(folded)
+    }
+
     /// The state.
     pub fn partition(&mut self) -> &mut Partition<S> {
         &mut self.partition
+    }
+
+    /// Which partition.
+    pub fn number(&self) -> u32 {
+        self.number
     }
 
     /// The offset of the first event that was not looked at.
@@ -103,12 +178,8 @@ impl<'l, L: ReadLog + Sync, S: WriteStore> Replay<'l, L, S> {
         self.next_offset
     }
 
-    /// Folds the events below an offset and stores them. `observe` is told of each before and after it is folded.
-    pub fn up_to(
-        &mut self,
-        end: u64,
-        observe: &mut dyn FnMut(Moment<'_>, &mut Partition<S>) -> Result<(), ReplayError>,
-    ) -> Result<(), ReplayError> {
+    /// Folds the events below an offset and stores them. `observer` is told of each.
+    pub fn up_to(&mut self, end: u64, observer: &mut impl Observer<S>) -> Result<(), ReplayError> {
         if self.next_offset >= end {
             return Ok(());
         }
@@ -116,7 +187,7 @@ impl<'l, L: ReadLog + Sync, S: WriteStore> Replay<'l, L, S> {
         std::thread::scope(|scope| {
             let (batches, read) = sync_channel(BATCHES_AHEAD);
             scope.spawn(move || read_ahead(log, number, from, end, &batches));
-            self.fold_all(end, &read, observe)
+            self.fold_all(end, &read, observer)
         })
     }
 
@@ -124,12 +195,12 @@ impl<'l, L: ReadLog + Sync, S: WriteStore> Replay<'l, L, S> {
         &mut self,
         end: u64,
         batches: &Receiver<Result<Vec<Record>, LogError>>,
-        observe: &mut dyn FnMut(Moment<'_>, &mut Partition<S>) -> Result<(), ReplayError>,
+        observer: &mut impl Observer<S>,
     ) -> Result<(), ReplayError> {
         for batch in batches {
             let batch = batch?;
             for record in &batch {
-                self.fold(record, observe)?;
+                self.fold(record, observer)?;
             }
             self.partition.store()?;
             self.partition.keep_within_budget();
@@ -143,31 +214,46 @@ impl<'l, L: ReadLog + Sync, S: WriteStore> Replay<'l, L, S> {
         Ok(())
     }
 
-    fn fold(
-        &mut self,
-        record: &Record,
-        observe: &mut dyn FnMut(Moment<'_>, &mut Partition<S>) -> Result<(), ReplayError>,
-    ) -> Result<(), ReplayError> {
+    fn fold(&mut self, record: &Record, observer: &mut impl Observer<S>) -> Result<(), ReplayError> {
         self.log_time_ms = self.log_time_ms.max(record.append_time_ms);
         self.next_offset = record.position.offset + 1;
         let wanted = self
             .only_space
             .is_none_or(|space| record.key == space.as_bytes() || record.key == CONTROL_SPACE.as_bytes());
-        if !wanted {
+        if !wanted || self.otherwise.without.contains(&record.position.offset) {
             return Ok(());
         }
-        observe(Moment::Before(record), &mut self.partition)?;
-        let folded = self.partition.fold(&Input { append_time_ms: self.log_time_ms, ..input(record) })?;
-        observe(Moment::After(record, &folded), &mut self.partition)
+        observer.before(record, &mut self.partition)?;
+        let moved = self.otherwise.moved(record);
+        let folded = self.partition.fold(&Input {
+            offset: record.position.offset + self.otherwise.inserted,
+            append_time_ms: self.log_time_ms,
+            value: moved.as_deref().unwrap_or(&record.value),
+            headers: if moved.is_some() { &[] } else { &record.headers },
+            ..input(record)
+        })?;
+        observer.after(record, &folded)
     }
 }
 
-/// When an observer of a replay is told.
-pub enum Moment<'a> {
-    /// The event is next.
-    Before(&'a Record),
-    /// It was folded into the open batch, and did this.
-    After(&'a Record, &'a Folded),
+impl Otherwise {
+    /// The bytes of an event that holds a position behind what was inserted, with that moved; none of one that does not.
+    fn moved(&self, record: &Record) -> Option<Vec<u8>> {
+        if self.inserted == 0 {
+            return None;
+        }
+        let content_type = record.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case(names::CONTENT_TYPE));
+        let content_type = content_type.map(|(_, value)| String::from_utf8_lossy(value));
+        let mut event = wire::decode(&record.value, content_type.as_deref()).ok()?.event;
+        let only_if = match event.body.as_mut()? {
+            Body::Retracted(retracted) => &mut retracted.only_if_position,
+            Body::Reinstated(reinstated) => &mut reinstated.only_if_position,
+            _ => return None,
+        };
+        let position = only_if.parse::<Position>().ok().filter(|position| position.offset >= self.from)?;
+        *only_if = Position { offset: position.offset + self.inserted, ..position }.to_string();
+        Some(wire::to_protobuf(&event))
+    }
 }
 
 /// A record as `fold` takes it.

@@ -158,11 +158,11 @@ impl<'a, L: ReadLog + Sync> Subject<'a, L> {
         let mut replay =
             Replay::over(self.log, self.number, store, memory_budget_bytes, progress)?.of_space(self.only_space);
         let mut beside = Beside::begin(&self)?;
-        replay.up_to(kept_at.min(end), &mut |moment, partition| beside.look(moment, partition))?;
+        replay.up_to(kept_at.min(end), &mut beside)?;
         if let Some(kept) = kept {
             differences.extend(self.compare_states(replay.partition(), kept, kept_at)?);
         }
-        replay.up_to(end, &mut |moment, partition| beside.look(moment, partition))?;
+        replay.up_to(end, &mut beside)?;
         beside.finish(replay.partition())?;
         let partition = replay.partition();
         if self.only_space.is_none() && partition.outputs_hash() != self.committed.metadata {

@@ -15,10 +15,12 @@ mod replay;
 mod restore;
 mod retract;
 mod run;
+mod scratch;
 mod snapshot;
 mod tree;
 mod verify;
 mod watch;
+mod what_if;
 
 use anyhow::Result;
 
@@ -51,6 +53,7 @@ pub fn run(arguments: Arguments, output: &mut Output) -> Result<Exit> {
         Command::Restore(restore) => restore::run(&place, &restore, output),
         Command::Rebuild(rebuild) => rebuild::run(&place, &rebuild, output),
         Command::Diff(diff) => diff::run(&place, &diff, output),
+        Command::WhatIf(what_if) => what_if::run(&place, &what_if, output),
         Command::Verify(verify) => verify::run(&place, &verify, output),
         Command::Replay(replay) => replay::run(&place, &replay, output),
         Command::Completions { shell } => manual::completions(shell, output),

@@ -10,6 +10,7 @@ use recant_replayer::{
 };
 use serde::Serialize;
 
+use super::scratch;
 use crate::{
     arguments, escape,
     failure::{Exit, Problem},
@@ -38,11 +39,7 @@ pub fn run(place: &Place, arguments: &arguments::Verify, output: &mut Output) ->
     log.refresh()?;
     let subjects = kept.into_iter().map(|(number, kept)| Subject::now(log, number, kept, only_space));
     let subjects = subjects.collect::<Result<Vec<_>, _>>()?;
-    let scratch = match &arguments.scratch {
-        Some(directory) => tempfile::Builder::new().prefix("recant-verify-").tempdir_in(directory),
-        None => tempfile::Builder::new().prefix("recant-verify-").tempdir(),
-    }
-    .map_err(|error| Problem::file(arguments.scratch.as_deref().unwrap_or(&std::env::temp_dir()), &error))?;
+    let scratch = scratch::directory(arguments.scratch.as_deref())?;
     let progress = Progress::towards("verifying", subjects.iter().map(Subject::events).sum());
     let budget_bytes = place.memory_budget_bytes / parallel::workers(subjects.len());
     let verified = parallel::each(subjects, |subject| {

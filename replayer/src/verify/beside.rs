@@ -1,9 +1,9 @@
 //! What was published, followed beside a replay: each record held against the one that folding gives.
 
 use prost::Message as _;
-use recant_eventlog::{Bounds, ReadLog, Topic};
+use recant_eventlog::{Bounds, ReadLog, Record, Topic};
 use recant_projections::{
-    fold::{Message, Output, Partition},
+    fold::{Folded, Message, Output, Partition},
     justification::digest::to_hex,
     store::WriteStore,
     tables::partition::LOGIC_VERSION,
@@ -16,7 +16,7 @@ use recant_proto::{
 use super::{Difference, Subject, What};
 use crate::{
     published::{Published, Said, Stream},
-    replay::{Moment, ReplayError},
+    replay::{Observer, ReplayError},
 };
 
 /// So far a record that is not where it should be is looked for.
@@ -63,16 +63,6 @@ impl<'a, L: ReadLog + Sync> Beside<'a, L> {
             rejected_compared: 0,
             differences: Vec::new(),
         })
-    }
-
-    pub fn look<S: WriteStore>(&mut self, moment: Moment<'_>, partition: &mut Partition<S>) -> Result<(), ReplayError> {
-        match moment {
-            Moment::Before(record) => self.digests(record.position.offset, partition),
-            Moment::After(record, folded) => {
-                self.events += 1;
-                folded.outputs.iter().try_for_each(|output| self.output(record.position, output))
-            }
-        }
     }
 
     /// The digests of positions below an offset, of a state that is there.
@@ -211,6 +201,17 @@ impl<'a, L: ReadLog + Sync> Beside<'a, L> {
             });
         }
         Ok(())
+    }
+}
+
+impl<L: ReadLog + Sync, S: WriteStore> Observer<S> for Beside<'_, L> {
+    fn before(&mut self, record: &Record, partition: &mut Partition<S>) -> Result<(), ReplayError> {
+        self.digests(record.position.offset, partition)
+    }
+
+    fn after(&mut self, record: &Record, folded: &Folded) -> Result<(), ReplayError> {
+        self.events += 1;
+        folded.outputs.iter().try_for_each(|output| self.output(record.position, output))
     }
 }
 
