@@ -3,9 +3,10 @@
 //! [`driver`] takes one partition one named step at a time. [`standalone`] is a log, its state and the drivers of all its
 //! partitions in one process; [`viewer`] reads the same directory from another one. [`backup`] makes snapshots of it and brings
 //! them back, [`rebuild`] makes its state anew from the log, [`past`] marks what is not to be written. [`measures`] is what is measured,
-//! [`digests`] what is published for those who replay.
+//! [`digests`] and [`checkpoints`] are for those who replay.
 
 pub mod backup;
+pub mod checkpoints;
 pub mod digests;
 pub mod driver;
 pub mod measures;

@@ -25,6 +25,7 @@ use recant_proto::{
 
 use crate::{
     backup::{BackupError, Manifest, snapshot_of_writer},
+    checkpoints::Checkpoints,
     driver::{BatchLimit, DriveError, Driver},
     past,
     rebuild::finish_switch,
@@ -102,6 +103,8 @@ impl Appender {
 pub struct Standalone {
     // Dropped in this order: what the state's files have come to is sealed while they are open.
     seals: Seals,
+    /// Those that are being made are waited for.
+    checkpoints: Vec<Checkpoints>,
     log: Arc<EmbeddedLog>,
     drivers: Vec<Driver<EmbeddedLog, RocksStore>>,
 }
@@ -174,6 +177,7 @@ impl Standalone {
         let limit = BatchLimit { forms, ..BatchLimit::default() };
         let mut drivers = Vec::new();
         let mut seals = Seals(Vec::new());
+        let mut checkpoints = Vec::new();
         for partition in 0..log.partitions() {
             let directory = state_directory(data, partition);
             finish_switch(data, partition)?;
@@ -184,9 +188,11 @@ impl Standalone {
             refuse_other_tables(&directory).map_err(FoldError::from)?;
             let store = RocksStore::open(&directory).map_err(FoldError::from)?;
             seals.0.push(Sealer::of_unsynced(&directory));
-            drivers.push(Driver::open(log.clone(), store, partition, limit)?);
+            let mut driver = Driver::open(log.clone(), store, partition, limit)?;
+            checkpoints.push(Checkpoints::of(data, partition, driver.state().next_offset()));
+            drivers.push(driver);
         }
-        let mut standalone = Standalone { seals, log, drivers };
+        let mut standalone = Standalone { seals, checkpoints, log, drivers };
         standalone.process(&mut |_, _| {})?;
         Ok(standalone)
     }
@@ -219,6 +225,10 @@ impl Standalone {
     /// Processes everything that was appended. `observe` is told of each event.
     pub fn process(&mut self, observe: &mut dyn FnMut(Position, &Folded)) -> Result<(), DriveError> {
         self.drivers.iter_mut().try_for_each(|driver| driver.catch_up(observe))?;
+        for (checkpoints, driver) in self.checkpoints.iter_mut().zip(&mut self.drivers) {
+            let state = driver.state();
+            checkpoints.make_if_due(state.stored(), state.next_offset());
+        }
         self.seals.seal();
         Ok(())
     }

@@ -10,7 +10,7 @@ use std::{
 
 use recant_eventlog::{LogError, ReadLimit, ReadLog, Record, Topic};
 use recant_projections::{
-    fold::{FoldError, Folded, Forms, Input, Partition},
+    fold::{self, FoldError, Folded, Forms, Input, Partition},
     store::{StoreError, WriteStore},
 };
 use recant_proto::{
@@ -129,6 +129,7 @@ impl<'l, L: ReadLog + Sync, S: WriteStore> Replay<'l, L, S> {
             let detail = format!("its events begin at {earliest}, and are needed from {next_offset} on");
             return Err(ReplayError::Incomplete { partition: number, detail });
         }
+        check_history(log, number, &partition)?;
         let otherwise = Otherwise::default();
         Ok(Replay { log, number, only_space: None, partition, next_offset, log_time_ms, otherwise, progress })
     }
@@ -253,6 +254,19 @@ impl Otherwise {
         let position = only_if.parse::<Position>().ok().filter(|position| position.offset >= self.from)?;
         *only_if = Position { offset: position.offset + self.inserted, ..position }.to_string();
         Some(wire::to_protobuf(&event))
+    }
+}
+
+/// Whether the last record that a state applied is the one in the log.
+fn check_history<S: WriteStore>(log: &impl ReadLog, number: u32, partition: &Partition<S>) -> Result<(), ReplayError> {
+    let Some(last) = partition.next_offset().checked_sub(1) else { return Ok(()) };
+    let records = log.read(Topic::Events, number, last, ReadLimit { records_max: 1, bytes_max: 1 })?;
+    match records.first() {
+        Some(record) if fold::record_hash(&input(record)) == partition.last_record_hash() => Ok(()),
+        _ => {
+            let detail = format!("the record at offset {last} is not the one that the state to begin with applied");
+            Err(ReplayError::Incomplete { partition: number, detail })
+        }
     }
 }
 

@@ -234,21 +234,14 @@ impl<'a, R: Store, B: Store> Sides<'a, R, B> {
         Ok(Sides { real, branch, real_space, branch_space, really, what_if })
     }
 
-    /// Ids of all that turned on either side, with the order of their arrival.
-    fn turned(&self) -> Result<Vec<String>, ReplayError> {
-        let mut ids = Vec::new();
-        let mut seen = BTreeSet::new();
+    /// Ids of all that turned on either side.
+    fn turned(&self) -> Result<BTreeSet<String>, ReplayError> {
+        let mut ids = BTreeSet::new();
         for node in self.really.keys() {
-            let id = nodes::get(self.real, self.real_space.space(), *node)?.texts.id;
-            if seen.insert(id.clone()) {
-                ids.push(id);
-            }
+            ids.insert(nodes::get(self.real, self.real_space.space(), *node)?.texts.id);
         }
         for node in self.what_if.keys() {
-            let id = nodes::get(self.branch, self.branch_space.space(), *node)?.texts.id;
-            if seen.insert(id.clone()) {
-                ids.push(id);
-            }
+            ids.insert(nodes::get(self.branch, self.branch_space.space(), *node)?.texts.id);
         }
         Ok(ids)
     }
@@ -277,7 +270,7 @@ impl<'a, R: Store, B: Store> Sides<'a, R, B> {
                 Some(Kind::Action) => self.action(&id)?,
                 _ => None,
             };
-            outcomes.push(Outcome {
+            let outcome = Outcome {
                 node: id,
                 kind,
                 subject: row.texts.subject,
@@ -285,9 +278,11 @@ impl<'a, R: Store, B: Store> Sides<'a, R, B> {
                 what_if: status(branch_standing),
                 why: branch_standing.and_then(Standing::why),
                 action,
-            });
+            };
+            outcomes.push((row.offset, outcome));
         }
-        Ok(outcomes)
+        outcomes.sort_by_key(|(arrived, _)| *arrived);
+        Ok(outcomes.into_iter().map(|(_, outcome)| outcome).collect())
     }
 
     /// What arrived on both sides behind the change: really IN, and OUT in the branch.

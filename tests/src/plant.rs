@@ -7,7 +7,7 @@
     reason = "for tests alone: what fails here fails a test"
 )]
 
-use std::{fs, ops::ControlFlow, path::Path, sync::Arc};
+use std::{fs, ops::ControlFlow, path::Path, process::Command, sync::Arc};
 
 use prost::Message as _;
 use recant_eventlog::{
@@ -20,6 +20,11 @@ use recant_projections::{
     tables::{Table, partition},
 };
 use recant_proto::v1::Change;
+
+use crate::{
+    binary::{json_lines, story},
+    crash::process::program,
+};
 
 /// A difference, how it is planted into the only partition of a directory, and as what it must be found.
 pub struct Planted {
@@ -153,6 +158,26 @@ pub const ALL: &[Planted] = &[
         names_node: false,
     },
 ];
+
+/// Makes a data directory with the story in its default space: a retraction, an event that was rejected and a reinstatement,
+/// each by a process of its own.
+pub fn story(data: &Path) -> std::io::Result<()> {
+    let taken = serde_json::json!(
+        {"id": "e-bad", "observed": {"node": "o-contract", "source": "s", "content": {"text": "another"}}});
+    let parts = [
+        story::events(),
+        vec![story::retracted("r-1", "web:portal")],
+        vec![taken],
+        vec![story::reinstated("lifted", "r-1")],
+    ];
+    for events in parts {
+        let file = data.with_extension("jsonl");
+        fs::write(&file, json_lines(&events))?;
+        // One of them is rejected, and says so.
+        Command::new(program("recant")).arg("append").arg(&file).arg("--data").arg(data).output()?;
+    }
+    Ok(())
+}
 
 fn state(data: &Path) -> std::path::PathBuf {
     data.join("state/0")

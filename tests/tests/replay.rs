@@ -78,16 +78,13 @@ fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
 
 #[test]
 fn the_past_is_a_directory_that_answers_as_the_past_did() {
-    for partitions in ["1", "3"] {
+    // Between days; exactly at an event; and after the last.
+    let one = ["2026-03-01T12:00:01Z", DAYS[1], "2026-03-02T23:00:00+01:00", "2030-01-01T00:00:00Z"];
+    for (partitions, moments) in [("1", &one[..]), ("3", &one[1..2])] {
         let desk = told(partitions);
         let data = desk.path("data").to_str().unwrap().to_owned();
         let before = files(&desk.path("data"));
-        // Between days; exactly at an event; and after the last.
-        for (number, when) in
-            ["2026-03-01T12:00:01Z", DAYS[1], "2026-03-02T23:00:00+01:00", DAYS[2], "2030-01-01T00:00:00Z"]
-                .into_iter()
-                .enumerate()
-        {
+        for (number, when) in moments.iter().enumerate() {
             let past = format!("past-{number}");
             desk.json(["replay", "--until", when, "--into", &past]);
             for space in ["default", "acme"] {

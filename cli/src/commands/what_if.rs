@@ -1,9 +1,10 @@
 //! `recant what-if`: what would have come out differently. Nothing real changes.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, path::Path};
 
 use anyhow::Result;
-use recant_eventlog::ReadLog;
+use recant_eventlog::{ReadLog, embedded::Follower};
+use recant_processor::checkpoints;
 use recant_projections::{
     query,
     store::{Store, rocks::RocksStore},
@@ -43,13 +44,10 @@ pub fn run(place: &Place, arguments: &arguments::WhatIf, output: &mut Output) ->
     let end = partition::get(&view.store)?.map_or(0, |row| row.next_offset);
     view.viewer.log().refresh()?;
     let change = change(&view, arguments)?;
-    let number = view.moment.position.partition;
     let scratch = scratch::directory(arguments.scratch.as_deref())?;
-    let store = RocksStore::open(scratch.path())?;
-    let progress = Progress::towards("replaying", end);
+    let progress = Progress::new("folding events");
     let add = |events| progress.add(events);
-    let log = view.viewer.log();
-    let branch = Replay::over(log, number, store, place.memory_budget_bytes, &add)?;
+    let branch = branch(place, &view, &change, scratch.path(), &add)?;
     let branch = branch.of_space(Some(&view.space)).without(change.without.iter().copied());
     let mut comparison = what_if::compare(branch, &change, &view.space, &view.store, end)?;
     drop(progress);
@@ -63,6 +61,35 @@ pub fn run(place: &Place, arguments: &arguments::WhatIf, output: &mut Output) ->
         show(&comparison, changed, output)?;
     }
     Ok(Exit::Done)
+}
+
+/// A branch from the nearest checkpoint at or before the change, or from nothing.
+fn branch<'a>(
+    place: &Place,
+    view: &'a View,
+    change: &Change,
+    scratch: &Path,
+    progress: &'a (dyn Fn(u64) + Sync),
+) -> Result<Replay<'a, Follower, RocksStore>> {
+    let (log, number) = (view.viewer.log(), view.moment.position.partition);
+    let first = change.without.first().map_or(change.after + 1, |first| *first.min(&(change.after + 1)));
+    let kept = checkpoints::kept(&place.data, number).map_err(|error| Problem::file(&place.data, &error))?;
+    let usable = kept.into_iter().rev().filter(|checkpoint| checkpoint.next_offset <= first);
+    for checkpoint in usable {
+        let directory = scratch.join(checkpoint.next_offset.to_string());
+        // It may have been removed meanwhile, or be of another version: then an older one does as well.
+        let opened = std::fs::create_dir(&directory)
+            .and_then(|()| checkpoints::branch(&checkpoint, &directory))
+            .map_err(anyhow::Error::from)
+            .and_then(|()| Ok(RocksStore::open(&directory)?))
+            .and_then(|store| Ok(Replay::over(log, number, store, place.memory_budget_bytes, progress)?));
+        match opened {
+            Ok(branch) => return Ok(branch),
+            Err(error) => tracing::warn!(path = %checkpoint.path.display(), %error, "a checkpoint is of no use"),
+        }
+    }
+    let store = RocksStore::open(&scratch.join("0"))?;
+    Ok(Replay::over(log, number, store, place.memory_budget_bytes, progress)?)
 }
 
 /// What the arguments change.
@@ -113,7 +140,7 @@ fn without(view: &View, ids: &[String]) -> Result<BTreeSet<u64>> {
 }
 
 /// Events of one space, which must all be understood.
-fn read_events(file: &std::path::Path, space: &str) -> Result<Vec<Event>> {
+fn read_events(file: &Path, space: &str) -> Result<Vec<Event>> {
     let mut reader = append::open(file)?;
     let (mut events, mut buffer) = (Vec::new(), Vec::new());
     for line in 1.. {

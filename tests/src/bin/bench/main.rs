@@ -8,6 +8,7 @@ mod heart;
 mod ingest;
 mod opening;
 mod recompute;
+mod travel;
 mod workload;
 
 use std::{
@@ -29,13 +30,15 @@ const RESULTS: &str = "results";
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error(
-        "no benchmark is called {0}; there are: heart, w1 to w5, w2_tenfold, ingest, opening (memory is a program of its own)"
+        "no benchmark is called {0}; there are: heart, w1 to w5, w2_tenfold, ingest, opening, replay, what_if, verify (memory is a program of its own)"
     )]
     UnknownName(String),
     #[error(transparent)]
     Durable(#[from] durable::DurableError),
     #[error(transparent)]
     Disagreement(#[from] heart::Disagreement),
+    #[error("time travel: {0}")]
+    Travel(#[from] Box<dyn std::error::Error>),
     #[error("cannot write to {RESULTS}/ or to the output: {0}")]
     Write(#[from] io::Error),
 }
@@ -57,11 +60,17 @@ fn run(name: Option<&str>) -> Result<(), Failure> {
         None | Some("all") => {
             run_heart(&HEART)?;
             run_ingest()?;
-            run_opening()
+            run_opening()?;
+            run_replay()?;
+            run_what_if()?;
+            run_verify()
         }
         Some("heart") => run_heart(&HEART),
         Some("ingest") => run_ingest(),
         Some("opening") => run_opening(),
+        Some("replay") => run_replay(),
+        Some("what_if") => run_what_if(),
+        Some("verify") => run_verify(),
         Some(name) => match HEART.iter().find(|run| run.workload.name == name) {
             Some(run) => run_heart(std::slice::from_ref(run)),
             None => Err(Failure::UnknownName(name.to_owned())),
@@ -177,6 +186,45 @@ fn run_opening() -> Result<(), Failure> {
             ("paged_bytes_max", json!(worked.paged_bytes_max)),
         ],
     )
+}
+
+fn run_replay() -> Result<(), Failure> {
+    const EVENTS: u32 = 200_000;
+    let cores = std::thread::available_parallelism()?.get() as u32;
+    writeln!(io::stdout(), "replay: {EVENTS} events of 300 bytes, in one partition and in {cores}; seed {SEED}")?;
+    let one = travel::replay(1, EVENTS, SEED)?;
+    let all = travel::replay(cores, EVENTS, SEED)?;
+    let ratio = |one: f64, other: f64| json!((one / other * 1e2).round() / 1e2);
+    let percent =
+        |replayed: &travel::Replayed| json!((100.0 * replayed.events_per_s / replayed.limit_events_per_s).round());
+    say(
+        "replay",
+        vec![
+            ("of_limit_percent", percent(&one)),
+            ("ratio_to_live", ratio(one.events_per_s, one.live_events_per_s)),
+            ("events_per_s", json!(one.events_per_s.round())),
+            ("live_events_per_s", json!(one.live_events_per_s.round())),
+            ("limit_events_per_s", json!(one.limit_events_per_s.round())),
+            ("partitions", json!(all.partitions)),
+            ("parallel_events_per_s", json!(all.events_per_s.round())),
+            ("parallel_ratio", ratio(all.events_per_s, one.events_per_s)),
+            ("parallel_of_limit_percent", percent(&all)),
+        ],
+    )
+}
+
+fn run_what_if() -> Result<(), Failure> {
+    const EVENTS: u32 = 1_000_000;
+    writeln!(io::stdout(), "what_if: a tenth before the end of {EVENTS} events; seed {SEED}")?;
+    let (taken, full) = travel::what_if(EVENTS, SEED)?;
+    let ms = |duration: std::time::Duration| json!((duration.as_secs_f64() * 1e3).round());
+    let ratio = json!((taken.as_secs_f64() / full.as_secs_f64() * 1e3).round() / 1e3);
+    say("what_if", vec![("ratio_to_full", ratio), ("what_if_ms", ms(taken)), ("full_ms", ms(full))])
+}
+
+fn run_verify() -> Result<(), Failure> {
+    let (planted, found) = travel::verify()?;
+    say("verify", vec![("planted", json!(planted)), ("found", json!(found))])
 }
 
 /// Writes figures as a RESULT line and a file.
