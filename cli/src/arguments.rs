@@ -85,6 +85,14 @@ pub enum Command {
     Restore(Restore),
     /// Make the state anew from the log, compare it with the old one, and put it in its place
     Rebuild(Rebuild),
+    /// Say what turned between two moments, and because of which event
+    Diff(Diff),
+    /// Say what would have come out differently if a retraction had come earlier, or an event had not
+    WhatIf(WhatIf),
+    /// Fold the log again, and prove that state, changes and digests are what it makes
+    Verify(Verify),
+    /// Make a directory of the past: log, state and changes as they were at a moment
+    Replay(Replay),
     /// Print shell completions
     #[command(after_help = "Example:\n  recant completions bash > ~/.local/share/bash-completion/completions/recant")]
     Completions {
@@ -190,6 +198,27 @@ pub enum ReasonsArgument {
     after_help = "Examples:\n  recant retract --source web:portal --preview\n  recant retract --source web:portal --from 2026-03-01T00:00:00Z --reason 'taken over' --by kim\n  recant retract --agent researcher --run r-17 --by kim"
 )]
 pub struct Retract {
+    #[command(flatten)]
+    pub targets: Targets,
+    /// Lift this retraction at the same position
+    #[arg(long, value_name = "ID")]
+    pub replaces: Vec<String>,
+    /// Why
+    #[arg(long, value_name = "TEXT")]
+    pub reason: Option<String>,
+    /// Who asks for it
+    #[arg(long, value_name = "WHO")]
+    pub by: Option<String>,
+    /// The id of the retraction [default: a new one]
+    #[arg(long, value_name = "ID")]
+    pub id: Option<String>,
+    #[command(flatten)]
+    pub decision: Decision,
+}
+
+/// What is retracted.
+#[derive(Debug, Args)]
+pub struct Targets {
     /// A source
     #[arg(long, value_name = "HANDLE")]
     pub source: Vec<String>,
@@ -214,20 +243,6 @@ pub struct Retract {
     /// The clock of the window [default: log for agents, else observed]
     #[arg(long, value_name = "CLOCK", value_parser = ["observed", "log"])]
     pub clock: Option<String>,
-    /// Lift this retraction at the same position
-    #[arg(long, value_name = "ID")]
-    pub replaces: Vec<String>,
-    /// Why
-    #[arg(long, value_name = "TEXT")]
-    pub reason: Option<String>,
-    /// Who asks for it
-    #[arg(long, value_name = "WHO")]
-    pub by: Option<String>,
-    /// The id of the retraction [default: a new one]
-    #[arg(long, value_name = "ID")]
-    pub id: Option<String>,
-    #[command(flatten)]
-    pub decision: Decision,
 }
 
 /// What retracting and reinstating have in common.
@@ -271,6 +286,9 @@ pub struct Explain {
     /// As of a time on the log's clock, or a position (partition:offset)
     #[arg(long, value_name = "WHEN")]
     pub as_of: Option<String>,
+    /// Only what its writer dates to this time or before; no status changes
+    #[arg(long, value_name = "TIME")]
+    pub valid_at: Option<String>,
     /// Show at most so many nodes
     #[arg(long, default_value_t = 200, value_name = "N")]
     pub limit: usize,
@@ -295,6 +313,9 @@ pub struct List {
     /// As of a time on the log's clock, or a position (partition:offset)
     #[arg(long, value_name = "WHEN")]
     pub as_of: Option<String>,
+    /// Only nodes that their writers date to this time or before; no status changes
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["sources", "retractions", "spaces"])]
+    pub valid_at: Option<String>,
     /// Go on after a page: its `next`
     #[arg(long, value_name = "CURSOR")]
     pub cursor: Option<String>,
@@ -351,6 +372,9 @@ pub struct Watch {
     /// End when there is nothing more to tell
     #[arg(long)]
     pub until_caught_up: bool,
+    /// Show digests too: what the state of the space added up to, for whoever keeps one of their own
+    #[arg(long)]
+    pub digests: bool,
     #[command(flatten)]
     pub filter: FilterArguments,
 }
@@ -364,6 +388,9 @@ pub struct Run {
     /// As of a time on the log's clock, or a position (partition:offset)
     #[arg(long, value_name = "WHEN")]
     pub as_of: Option<String>,
+    /// Only what its writer dates to this time or before; no status changes
+    #[arg(long, value_name = "TIME")]
+    pub valid_at: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -422,6 +449,75 @@ pub struct Rebuild {
     /// Keep the old state beside the new one, as state/N.old-1
     #[arg(long)]
     pub keep_old: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  recant diff 2026-11-23T09:00:00+01:00 2026-11-27T18:00:00+01:00 --kind action\n  recant diff 0:4711 0:5000 --status out\n\nThe how-to is docs/how-to/time-travel.md."
+)]
+pub struct Diff {
+    /// The earlier moment: a time on the log's clock, or a position (partition:offset)
+    #[arg(value_name = "A")]
+    pub from: String,
+    /// The later moment
+    #[arg(value_name = "B")]
+    pub to: String,
+    /// Which nodes; a status is that of the later moment
+    #[command(flatten)]
+    pub filter: FilterArguments,
+    /// Show at most so many
+    #[arg(long, default_value_t = 1000, value_name = "N")]
+    pub limit: usize,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  recant what-if --source web:portal --at 2026-11-24T16:00:00+01:00\n  recant what-if --without 0198c1f4-…\n  recant what-if --with events.jsonl --at 0:4711\n\nNothing real changes. The how-to is docs/how-to/time-travel.md."
+)]
+pub struct WhatIf {
+    #[command(flatten)]
+    pub targets: Targets,
+    /// Lift this retraction with it
+    #[arg(long, value_name = "ID")]
+    pub replaces: Vec<String>,
+    /// Behind this moment: a time on the log's clock, or a position (partition:offset)
+    #[arg(long, value_name = "WHEN", required_unless_present = "without")]
+    pub at: Option<String>,
+    /// Without this event
+    #[arg(long, value_name = "EVENT")]
+    pub without: Vec<String>,
+    /// With these events: JSON lines, as for append; `-` for standard input
+    #[arg(long, value_name = "FILE", requires = "at")]
+    pub with: Option<PathBuf>,
+    /// Show at most so many nodes
+    #[arg(long, default_value_t = 1000, value_name = "N")]
+    pub limit: usize,
+    /// Where the branch is made, and removed again [default: a temporary directory]
+    #[arg(long, value_name = "DIR")]
+    pub scratch: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  recant verify                    everything\n  recant verify --space acme       one space\n\nWithout --space every space is verified. The how-to is docs/how-to/time-travel.md."
+)]
+pub struct Verify {
+    /// Where the replayed state is made, and removed again [default: a temporary directory]
+    #[arg(long, value_name = "DIR")]
+    pub scratch: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  recant replay --until 2026-11-24T16:00:00+01:00 --into tuesday\n  recant list --kind action --data tuesday\n\nThe how-to is docs/how-to/time-travel.md."
+)]
+pub struct Replay {
+    /// A time on the log's clock, or a position: then everything that the log had taken by the time of that event
+    #[arg(long, value_name = "WHEN")]
+    pub until: String,
+    /// Where to; must not exist or be empty
+    #[arg(long, value_name = "DIR")]
+    pub into: PathBuf,
 }
 
 /// A size: a number of bytes, or of KiB, MiB or GiB.

@@ -12,6 +12,7 @@ use recant_projections::{
     store::StoreError,
 };
 use recant_proto::reject::Violation;
+use recant_replayer::replay::ReplayError;
 use serde::Serialize;
 
 /// The exit statuses.
@@ -144,6 +145,7 @@ fn known<'a>(chain: impl Iterator<Item = &'a (dyn std::error::Error + 'static)>)
             .map(of_log)
             .or_else(|| cause.downcast_ref::<StoreError>().map(of_store))
             .or_else(|| cause.downcast_ref::<DriveError>().and_then(of_drive))
+            .or_else(|| cause.downcast_ref::<ReplayError>().and_then(of_replay))
             .or_else(|| cause.downcast_ref::<FoldError>().and_then(of_fold))
             .or_else(|| cause.downcast_ref::<ViewError>().and_then(of_view))
             .or_else(|| cause.downcast_ref::<PageError>().and_then(of_page))
@@ -204,10 +206,25 @@ fn of_drive(error: &DriveError) -> Option<Problem> {
         DriveError::Log(error) => Some(of_log(error)),
         DriveError::Fold(error) => of_fold(error),
         DriveError::Mismatch { .. } => Some(could_not("state_mismatch", "The state does not fit the log", error)),
+        DriveError::Past(_) => {
+            Some(Problem::new(Exit::No, "past", "The directory is the past, and is only read", error.to_string()))
+        }
         DriveError::NotDeterministic { .. } => {
             Some(could_not("not_deterministic", "Folding gave another result than before", error))
         }
         _ => Some(could_not("processing_failed", "Processing failed", error)),
+    }
+}
+
+fn of_replay(error: &ReplayError) -> Option<Problem> {
+    match error {
+        ReplayError::Log(error) => Some(of_log(error)),
+        ReplayError::Fold(error) => of_fold(error),
+        ReplayError::Published { .. } => Some(could_not("damaged", "What was published is damaged", error)),
+        ReplayError::Incomplete { .. } => {
+            Some(could_not("history_gone", "That part of the log is gone, or not there yet", error))
+        }
+        _ => None,
     }
 }
 

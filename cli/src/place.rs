@@ -41,11 +41,16 @@ struct Config {
     space: Option<String>,
 }
 
+/// What to give for a moment that is no time.
+pub const WHEN: &str = "or give a position (partition:offset)";
+
 /// A data directory and a space.
 #[derive(Debug, Clone)]
 pub struct Place {
     pub data: PathBuf,
     pub space: String,
+    /// Whether the space was named by the user, for commands that otherwise take all.
+    pub is_space_named: bool,
     pub memory_budget_bytes: usize,
     /// The brokers, where the log is on Kafka.
     pub kafka: Option<Settings>,
@@ -56,13 +61,21 @@ impl Place {
     pub fn of(common: &Common) -> Result<Place> {
         let config = Config::read(common)?;
         let data = common.data.clone().or(config.data).unwrap_or_else(|| PathBuf::from("recant-data"));
-        let space = common.space.clone().or(config.space).unwrap_or_else(|| "default".to_owned());
+        let named_space = common.space.clone().or(config.space);
+        let is_space_named = named_space.is_some();
+        let space = named_space.unwrap_or_else(|| "default".to_owned());
         // More often a variable that is not set than the wish to write here and now.
         if data.as_os_str().is_empty() || space.is_empty() {
             let which = if space.is_empty() { "space" } else { "data" };
             return Err(Problem::wrong(format!("--{which} is empty; give it a value, or leave it out")).into());
         }
-        Ok(Place { data, space, memory_budget_bytes: common.memory_budget, kafka: common.kafka.settings()? })
+        Ok(Place {
+            data,
+            space,
+            is_space_named,
+            memory_budget_bytes: common.memory_budget,
+            kafka: common.kafka.settings()?,
+        })
     }
 
     /// Refuses what only a log in a data directory can do.
@@ -158,6 +171,11 @@ fn config_directory() -> Option<PathBuf> {
     set("XDG_CONFIG_HOME").or_else(|| set("HOME").map(|home| home.join(".config")))
 }
 
+/// A moment before the log began.
+pub fn nothing_then(when: &str) -> Problem {
+    Problem::new(Exit::No, "not_found", "The log had nothing then", format!("the log begins after {when}"))
+}
+
 /// A space that is read, at a moment.
 pub struct View {
     pub space: String,
@@ -169,9 +187,25 @@ pub struct View {
 impl View {
     /// The same space as of a time on the log's clock, or a position.
     pub fn at(mut self, when: Option<&str>) -> Result<View> {
-        let Some(when) = when else { return Ok(self) };
+        if let Some(when) = when {
+            self.moment = self.moment_of("--as-of", when)?;
+        }
+        Ok(self)
+    }
+
+    /// The same, showing only what its writer dates to a time or before.
+    pub fn valid_at(mut self, time: Option<&str>) -> Result<View> {
+        if let Some(time) = time {
+            let instant = time::parse("--valid-at", time).map_err(|violation| Problem::wrong(violation.to_string()))?;
+            self.moment = self.moment.valid_at(Some(instant));
+        }
+        Ok(self)
+    }
+
+    /// The moment of a time on the log's clock, or of a position; `flag` is where it was given.
+    pub fn moment_of(&self, flag: &str, when: &str) -> Result<Moment> {
         let moment = self.moment.clone();
-        self.moment = if let Ok(position) = when.parse::<Position>() {
+        if let Ok(position) = when.parse::<Position>() {
             if position.partition != moment.position.partition {
                 let of_space = moment.position.partition;
                 return Err(Problem::wrong(format!(
@@ -179,15 +213,10 @@ impl View {
                 ))
                 .into());
             }
-            moment.at_offset(position.offset)
-        } else {
-            let instant = time::parse("--as-of", when)
-                .map_err(|violation| Problem::wrong(format!("{violation}; or give a position (partition:offset)")))?;
-            moment.at_time(&self.store, instant.to_log_ms())?.ok_or_else(|| {
-                Problem::new(Exit::No, "not_found", "The log had nothing then", format!("the log begins after {when}"))
-            })?
-        };
-        Ok(self)
+            return Ok(moment.at_offset(position.offset));
+        }
+        let instant = time::parse(flag, when).map_err(|violation| Problem::wrong(format!("{violation}; {WHEN}")))?;
+        Ok(moment.at_time(&self.store, instant.to_log_ms())?.ok_or_else(|| nothing_then(when))?)
     }
 
     /// The space, opened; none if nothing was ever applied to it.

@@ -20,6 +20,18 @@ impl Progress {
         Progress { bar }
     }
 
+    /// Begins to count towards a total: how far, how fast, how long still.
+    pub fn towards(doing: &str, total: u64) -> Progress {
+        let progress = Progress::new(doing);
+        progress.bar.set_length(total);
+        if let Ok(style) =
+            ProgressStyle::with_template("{msg} {wide_bar} {human_pos}/{human_len} ({per_sec}, {eta} left)")
+        {
+            progress.bar.set_style(style);
+        }
+        progress
+    }
+
     /// Begins to count bytes.
     pub fn of_bytes(doing: &str) -> Progress {
         let progress = Progress::new(doing);

@@ -27,11 +27,12 @@ use recant_projections::{
 };
 use recant_proto::time::format_log_ms;
 
-use self::{capture::Capture, place::NewDirectory};
+use self::capture::Capture;
 pub use self::{
     manifest::{
         FileEntry, LogExtent, MANIFEST_FILE, Manifest, PartitionEntry, SNAPSHOT_FORMAT, SpaceEntry, StateEntry,
     },
+    place::NewDirectory,
     restore::restore,
     verify::verify,
 };

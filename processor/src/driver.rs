@@ -4,6 +4,8 @@
 //! outputs and the position behind them to the log, whole. Store writes the state with the same position. A crash after
 //! publish and before store leaves the state behind the log's committed position K; on opening, the driver folds up to K
 //! without publishing, and compares the running hash of what it would have published with the one committed beside K.
+//!
+//! Now and then a batch has no events, and publishes digests ([`crate::digests`]).
 
 use std::sync::Arc;
 
@@ -14,7 +16,10 @@ use recant_projections::{
 };
 use recant_proto::{names, position::Position};
 
-use crate::measures::Measures;
+use crate::{
+    digests::{DIGEST_INTERVAL_EVENTS, Digests},
+    measures::Measures,
+};
 
 /// Bounds on one batch.
 #[derive(Debug, Clone, Copy)]
@@ -23,11 +28,17 @@ pub struct BatchLimit {
     pub read: ReadLimit,
     /// Which spaces are resident, and how much memory they take between batches.
     pub forms: Forms,
+    /// So many events at most without a digest of what they changed.
+    pub digest_interval_events: u64,
 }
 
 impl Default for BatchLimit {
     fn default() -> Self {
-        BatchLimit { read: ReadLimit { records_max: 1_000, bytes_max: 4 << 20 }, forms: Forms::default() }
+        BatchLimit {
+            read: ReadLimit { records_max: 1_000, bytes_max: 4 << 20 },
+            forms: Forms::default(),
+            digest_interval_events: DIGEST_INTERVAL_EVENTS,
+        }
     }
 }
 
@@ -71,6 +82,9 @@ pub enum DriveError {
         /// What the log said.
         detail: String,
     },
+    /// The directory is the past.
+    #[error("{0} is the past, made by `recant replay`, and is not written to; write to the data that it was made from")]
+    Past(String),
     /// The state is of a log with another history.
     #[error(
         "the state of partition {partition} does not fit the log: {detail}. If the log is the right one, and not an older copy of it or one that lost its end, make the state anew with `recant rebuild`; else restore the log from its newest snapshot (recant restore SNAPSHOT --data DIR)"
@@ -100,6 +114,9 @@ enum Phase {
     Published { events: usize },
 }
 
+/// Of a batch of digests.
+const NO_EVENTS: usize = 0;
+
 /// Drives one partition.
 pub struct Driver<L, S> {
     log: Arc<L>,
@@ -111,6 +128,7 @@ pub struct Driver<L, S> {
     measures: Measures,
     /// The log, as the source of what it causes.
     source: String,
+    digests: Digests,
     /// Why the last commit that was aborted was.
     last_abort: String,
 }
@@ -127,8 +145,10 @@ impl<L: ProcessLog, S: WriteStore> Recovery<L, S> {
         let (epoch, committed) = log.acquire(number)?;
         let partition = Partition::open(store, log.incarnation(), number)?.with_forms(limit.forms);
         let measures = Measures::of(number);
-        let (source, last_abort) = (format!("urn:recant:{}", log.incarnation()), String::new());
-        let driver = Driver { log, partition, number, epoch, phase: Phase::Ready, limit, measures, source, last_abort };
+        let digests = Digests::resume(&*log, number, committed.next_offset, limit.digest_interval_events)?;
+        let source = format!("urn:recant:{}", log.incarnation());
+        let (phase, last_abort) = (Phase::Ready, String::new());
+        let driver = Driver { log, partition, number, epoch, phase, limit, measures, source, digests, last_abort };
         driver.check_history(&committed)?;
         let from = driver.partition.next_offset();
         if from < committed.next_offset {
@@ -247,7 +267,12 @@ impl<L: ProcessLog, S: WriteStore> Driver<L, S> {
 
     fn poll(&mut self) -> Result<Step, DriveError> {
         let next = self.partition.next_offset();
-        let records = self.log.read(Topic::Events, self.number, next, self.limit.read)?;
+        let mut records = self.log.read(Topic::Events, self.number, next, self.limit.read)?;
+        let due_before = self.digests.due_before();
+        if records.first().is_some_and(|record| record.position.offset >= due_before) {
+            return self.digest();
+        }
+        records.retain(|record| record.position.offset < due_before);
         if records.is_empty() {
             self.measures.lag(0);
             self.partition.finish()?;
@@ -258,6 +283,34 @@ impl<L: ProcessLog, S: WriteStore> Driver<L, S> {
         self.measures.lag(end.saturating_sub(next));
         self.phase = Phase::Polled(records);
         Ok(Step::Polled)
+    }
+
+    /// A batch of digests, and no events.
+    fn digest(&mut self) -> Result<Step, DriveError> {
+        let outputs = self.digest_outputs()?;
+        self.phase = Phase::Folded { outputs, events: NO_EVENTS };
+        Ok(Step::Folded)
+    }
+
+    /// Publishes the digests of what changed since the last ones: for an orderly end, between two batches. Nothing, if the
+    /// log is not where the state is, which was told when it came about.
+    pub fn publish_digests(&mut self) -> Result<(), DriveError> {
+        let next_offset = self.partition.next_offset();
+        let is_between_batches = matches!(self.phase, Phase::Ready) && self.partition.open_rows() == 0;
+        if !is_between_batches || self.log.committed(self.number)?.next_offset != next_offset {
+            return Ok(());
+        }
+        let outputs = self.digest_outputs()?;
+        if !outputs.is_empty() {
+            self.publish(outputs, NO_EVENTS)?;
+            self.phase = Phase::Ready;
+        }
+        Ok(())
+    }
+
+    fn digest_outputs(&self) -> Result<Vec<Output>, DriveError> {
+        let records = self.digests.records(&*self.log, &self.partition)?;
+        Ok(records.into_iter().map(|output| to_log(output, &self.source, None)).collect())
     }
 
     fn fold(&mut self, records: &[Record], observe: &mut dyn FnMut(Position, &Folded)) -> Result<Step, DriveError> {
@@ -276,6 +329,7 @@ impl<L: ProcessLog, S: WriteStore> Driver<L, S> {
                 }
             };
             self.measures.folded(&folded);
+            self.digests.note(&folded.space);
             if let fold::Fate::Rejected(violation) = &folded.fate {
                 tracing::warn!(position = %record.position, code = %violation.code, %violation, "rejected");
             }
@@ -295,6 +349,9 @@ impl<L: ProcessLog, S: WriteStore> Driver<L, S> {
         let committed = Committed { next_offset, metadata: self.partition.outputs_hash().to_vec() };
         match self.log.commit(self.number, self.epoch, outputs, committed) {
             Commit::Committed => {
+                if events == NO_EVENTS {
+                    self.digests.published(next_offset);
+                }
                 self.phase = Phase::Published { events };
                 Ok(Step::Published)
             }

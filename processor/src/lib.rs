@@ -3,13 +3,17 @@
 //! [`driver`] takes one partition one named step at a time. [`standalone`] is a log, its state and the drivers of all its
 //! partitions in one process; [`viewer`] reads the same directory from another one. [`backup`] makes snapshots of it and brings
 //! them back, [`rebuild`] makes its state anew from the log. [`serve`] shares the partitions of a log on Kafka with other processes;
-//! [`door`] appends to such a log, and learns what became of it. [`measures`] is what is measured.
+//! [`door`] appends to such a log, and learns what became of it. [`past`] marks what is not to be written, [`memory`] is what a
+//! process may take, [`measures`] what is measured; [`digests`] and [`checkpoints`] are for those who replay.
 
 pub mod backup;
+pub mod checkpoints;
+pub mod digests;
 pub mod door;
 pub mod driver;
 pub mod measures;
 pub mod memory;
+pub mod past;
 pub mod rebuild;
 pub mod serve;
 pub mod standalone;

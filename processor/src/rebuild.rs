@@ -32,6 +32,7 @@ use recant_projections::{
 };
 
 use crate::{
+    checkpoints,
     driver::{BatchLimit, DriveError, input},
     standalone::{log_directory, state_directory},
 };
@@ -113,6 +114,8 @@ fn rebuild_partition(
         }
     };
     let kept = switch(&standing, &building, keep_old).map_err(io(&standing))?;
+    // What was wrong with the old one may be in them.
+    checkpoints::forget(data, number);
     let old = match old {
         Old::Readable { found, .. } if found.is_empty() && differences.is_empty() => OldState::Same,
         Old::Readable { found, .. } => OldState::Differs(found.into_iter().chain(differences).collect()),

@@ -25,8 +25,10 @@ use recant_proto::{
 
 use crate::{
     backup::{BackupError, Manifest, snapshot_of_writer},
+    checkpoints::Checkpoints,
     driver::{BatchLimit, DriveError, Driver},
     memory::Memory,
+    past,
     rebuild::finish_switch,
     viewer::refuse_other_tables,
 };
@@ -102,6 +104,8 @@ impl Appender {
 pub struct Standalone {
     // Dropped in this order: what the state's files have come to is sealed while they are open.
     seals: Seals,
+    /// Those that are being made are waited for.
+    checkpoints: Vec<Checkpoints>,
     log: Arc<EmbeddedLog>,
     drivers: Vec<Driver<EmbeddedLog, WriteBehind>>,
 }
@@ -138,6 +142,7 @@ impl Standalone {
 
     /// The same, with so much memory.
     pub fn open_within(data: &Path, clock: Arc<dyn Clock>, memory: &Memory) -> Result<Standalone, DriveError> {
+        past::refuse(data)?;
         Self::drive(data, EmbeddedLog::open_with(&log_directory(data), of_log(memory), clock)?, memory)
     }
 
@@ -171,12 +176,15 @@ impl Standalone {
         let limit = BatchLimit { forms, ..BatchLimit::default() };
         let mut drivers = Vec::new();
         let mut seals = Seals(Vec::new());
+        let mut checkpoints = Vec::new();
         for partition in 0..log.partitions() {
             let (store, sealer) = open_state(data, partition, memory)?;
             seals.0.push(sealer);
-            drivers.push(Driver::open(log.clone(), store, partition, limit)?);
+            let mut driver = Driver::open(log.clone(), store, partition, limit)?;
+            checkpoints.push(Checkpoints::of(data, partition, driver.state().next_offset()));
+            drivers.push(driver);
         }
-        let mut standalone = Standalone { seals, log, drivers };
+        let mut standalone = Standalone { seals, checkpoints, log, drivers };
         standalone.process(&mut |_, _| {})?;
         Ok(standalone)
     }
@@ -209,6 +217,10 @@ impl Standalone {
     /// Processes everything that was appended. `observe` is told of each event.
     pub fn process(&mut self, observe: &mut dyn FnMut(Position, &Folded)) -> Result<(), DriveError> {
         self.drivers.iter_mut().try_for_each(|driver| driver.catch_up(observe))?;
+        for (checkpoints, driver) in self.checkpoints.iter_mut().zip(&mut self.drivers) {
+            let state = driver.state();
+            checkpoints.make_if_due(state.stored().written().map_err(FoldError::from)?, state.next_offset());
+        }
         self.seals.seal();
         Ok(())
     }
@@ -235,6 +247,17 @@ impl Standalone {
     pub fn driver_of(&mut self, space: &str) -> Option<&mut Driver<EmbeddedLog, WriteBehind>> {
         let partition = names::partition_of(space.as_bytes(), self.log.partitions());
         self.drivers.get_mut(partition as usize)
+    }
+}
+
+impl Drop for Standalone {
+    fn drop(&mut self) {
+        for driver in &mut self.drivers {
+            // They prove something to whoever replays, and nothing needs them: those of the next end do as well.
+            if let Err(error) = driver.publish_digests() {
+                tracing::warn!(%error, "the last digests were not published");
+            }
+        }
     }
 }
 

@@ -34,6 +34,15 @@ impl Kind {
         }
     }
 
+    /// The body of the event with which a node of this kind arrives.
+    pub fn born_by(self) -> &'static str {
+        match self {
+            Kind::Observation => "observed",
+            Kind::Belief | Kind::Plan => "derived",
+            Kind::Action => "action_proposed",
+        }
+    }
+
     /// The kind that is written so.
     pub fn parse(text: &str) -> Option<Kind> {
         Kind::ALL.into_iter().find(|kind| kind.as_str() == text)

@@ -14,6 +14,7 @@ mod disks;
 pub(crate) mod expected;
 mod figures;
 mod past;
+mod replayed;
 
 use std::collections::BTreeMap;
 
@@ -343,8 +344,23 @@ impl<'a, D: Disk> Run<'a, D> {
         if !self.snapshots.is_empty() {
             let which = self.chance.pick(self.snapshots.len() as u64, Purpose::Snapshot, offset) as usize;
             standings += past::answers(store, &self.snapshots[which], &self.oracle, self.chance)?;
+            let other = self.chance.pick(self.snapshots.len() as u64, Purpose::Diff, offset) as usize;
+            let (from, to) = (which.min(other), which.max(other));
+            standings += past::turns(store, &self.snapshots[from], &self.snapshots[to])?;
         }
         Ok(standings)
+    }
+
+    /// What is asked about the past is what a replay to that moment answers.
+    fn ask_a_replay(&self, records: &[Record]) -> Result<u64, Differs> {
+        let last = self.chance.pick(records.len() as u64, Purpose::Replay, 0) as usize;
+        let replayed_store = SharedMemory::default();
+        let mut replayed = open(replayed_store.clone(), self.settings)?;
+        for record in &records[..=last] {
+            replayed.fold(&input(record))?;
+        }
+        replayed.store()?;
+        replayed::answers(&self.steady_store, &replayed_store, self.log_time_ms, self.chance, records[last].offset)
     }
 
     /// Everything folded again into an empty state, in one batch, gives the same outputs and the same state.
@@ -369,6 +385,7 @@ impl<'a, D: Disk> Run<'a, D> {
         }
         if let (true, Some(batched)) = (self.settings.asks, &self.batched) {
             self.figures.past_standings += self.ask(batched.stored(), last.offset)?;
+            self.figures.past_standings += self.ask_a_replay(records)?;
         }
         self.figures.graphs_with_ring = u64::from(self.oracle.spaces().any(|(_, space)| has_ring(space)));
         Ok(self.figures)

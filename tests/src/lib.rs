@@ -9,6 +9,7 @@ pub mod fuzz;
 pub mod generate;
 pub mod kafka;
 pub mod oracle;
+pub mod plant;
 pub mod sim;
 pub mod soak;
 

@@ -8,7 +8,7 @@ mod table;
 use std::{path::Path, sync::Arc, thread};
 
 use prost::Message;
-use recant_eventlog::{Bounds, ReadLimit, ReadLog, Record, Topic, clock::ManualClock};
+use recant_eventlog::{ReadLimit, ReadLog, Record, Topic, clock::ManualClock};
 use recant_processor::{
     standalone::{NewEvent, NewLog, Standalone},
     viewer::Viewer,
@@ -60,10 +60,6 @@ impl Service {
         changes
     }
 
-    fn published(&self) -> Bounds {
-        self.standalone.log().bounds(Topic::Changes, 0).unwrap()
-    }
-
     /// As another process reads it.
     fn digest(&self) -> u128 {
         digest_of(&Viewer::open(self.data.path()).unwrap().state(0).unwrap(), "s").unwrap()
@@ -81,7 +77,10 @@ fn follow(log: &impl ReadLog, next: &mut u64, see: &mut dyn FnMut(&Record)) {
         assert!(page.len() <= PAGE.records_max);
         for record in &page {
             assert_eq!(record.position.offset, *next, "a gap, or one twice");
-            see(record);
+            // A digest is no change: it lies where a process ended, or ten thousand events have come.
+            if change_of(record).digest.is_none() {
+                see(record);
+            }
             *next += 1;
         }
         if page.is_empty() {
@@ -166,15 +165,15 @@ fn case_15_the_whole_topic_again_into_an_empty_state() {
     let mut service = Service::new();
     service.append([observed("O", "S"), derived("B", &["O"]), retracted("r", &[source("S")]), reinstated("r")]);
     service.process();
-    let (digest, published) = (service.digest(), service.published());
+    let (digest, changes) = (service.digest(), service.changes());
     let Service { data, clock, standalone } = service;
     drop(standalone);
     std::fs::remove_dir_all(data.path().join("state")).unwrap();
     let standalone = Service::opened(data.path(), clock.clone());
     let service = Service { data, clock, standalone };
     assert_eq!(service.digest(), digest);
-    assert_eq!(service.published(), published);
-    assert_eq!(published.end, 6);
+    assert_eq!(service.changes(), changes);
+    assert_eq!(changes.len(), 6);
 }
 
 /// A reader that takes a hundred records at a time holds no more than these: each parses alone, and says its place.

@@ -106,7 +106,15 @@ fn a_cursor_moves_on_over_what_a_filter_leaves_out() {
     let idle = ["--cursor-file", &file, "--run", "no-such-run"];
     assert_eq!(watched(&desk, &idle), [] as [Value; 0]);
     let all = watched(&desk, &["--from", "earliest"]);
-    assert_eq!(std::fs::read_to_string(&file).unwrap().trim(), text(&all[13]["cursor"]));
+    // Also over the digests, which are left out unless they are asked for.
+    let with_digests = watched(&desk, &["--from", "earliest", "--digests"]);
+    let last = &with_digests[with_digests.len() - 1];
+    assert_eq!(std::fs::read_to_string(&file).unwrap().trim(), text(&last["cursor"]));
+    assert_eq!((&last["digest"]["digest"], last["digest"]["logic_version"].as_u64()), (&json!(desk.digest()), Some(1)));
+    assert_eq!(
+        with_digests.iter().filter(|line| line.get("digest").is_none()).collect::<Vec<_>>(),
+        all.iter().collect::<Vec<_>>()
+    );
     assert_eq!(watched(&desk, &["--cursor-file", &file]), [] as [Value; 0]);
     desk.done(["reinstate", "r-2"]);
     let more = watched(&desk, &["--cursor-file", &file]);

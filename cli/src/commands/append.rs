@@ -83,7 +83,7 @@ pub fn open(path: &Path) -> Result<Box<dyn BufRead>> {
 }
 
 /// Reads and checks one event. What breaks a rule by itself is refused here, and never comes as far as the log.
-fn read_event(line: &[u8], default_space: &str) -> Result<Event, (String, Violation)> {
+pub(super) fn read_event(line: &[u8], default_space: &str) -> Result<Event, (String, Violation)> {
     let decoded = wire::decode(line, Some(names::JSON)).map_err(|violation| (String::new(), violation))?;
     let mut event = decoded.event;
     let refused = |violation: Violation| (event.id.clone(), violation);

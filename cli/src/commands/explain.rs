@@ -13,7 +13,7 @@ use crate::{
 
 /// Runs the command.
 pub fn run(place: &Place, arguments: &arguments::Explain, output: &mut Output) -> Result<Exit> {
-    let view = place.view()?.at(arguments.as_of.as_deref())?;
+    let view = place.view()?.at(arguments.as_of.as_deref())?.valid_at(arguments.valid_at.as_deref())?;
     let not_found = || Problem::not_found("node", &arguments.id);
     let space = view.open_space()?.ok_or_else(not_found)?;
     let explanation = query::explain(&view.store, &space, &view.moment, &arguments.id, arguments.limit.max(1))?

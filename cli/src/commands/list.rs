@@ -3,7 +3,7 @@
 use anyhow::Result;
 use recant_processor::viewer::ViewError;
 use recant_projections::{
-    query::{self, Filter, Moment, Page, PageRequest, RetractionView, SourceView, SpaceView},
+    query::{self, Moment, Page, PageRequest, RetractionView, SourceView, SpaceView},
     store::StoreError,
 };
 use recant_proto::v1::{Target, target::What};
@@ -21,7 +21,7 @@ const TEXT_COLUMNS_MAX: usize = 60;
 
 /// Runs the command.
 pub fn run(place: &Place, arguments: &arguments::List, output: &mut Output) -> Result<Exit> {
-    let view = place.view()?.at(arguments.as_of.as_deref())?;
+    let view = place.view()?.at(arguments.as_of.as_deref())?.valid_at(arguments.valid_at.as_deref())?;
     if arguments.spaces {
         return spaces(&view, output);
     }
@@ -33,15 +33,7 @@ pub fn run(place: &Place, arguments: &arguments::List, output: &mut Output) -> R
         let page = query::retractions(&view.store, &view.space, &view.moment)?;
         return show(&page, output, show_retraction, "retraction");
     }
-    let chosen = &arguments.filter;
-    let filter = Filter {
-        is_in: chosen.is_in(),
-        kind: chosen.kind(),
-        source: chosen.source.clone(),
-        agent: chosen.agent.clone(),
-        run: chosen.run.clone(),
-        subject: chosen.subject.clone(),
-    };
+    let filter = arguments.filter.of_nodes();
     let request = PageRequest { after: arguments.cursor.clone(), items_max: arguments.limit.max(1) };
     let page = query::list(&view.store, &view.space, view.moment.clone(), &filter, &request)?;
     show(&page, output, show_node, "node")

@@ -3,6 +3,7 @@
 mod append;
 mod appender;
 mod demo;
+mod diff;
 mod doctor;
 mod explain;
 mod import_chat;
@@ -10,13 +11,17 @@ mod list;
 mod manual;
 mod rebuild;
 mod rejected;
+mod replay;
 mod restore;
 mod retract;
 mod run;
+mod scratch;
 mod serve;
 mod snapshot;
 mod tree;
+mod verify;
 mod watch;
+mod what_if;
 pub mod writer;
 
 use anyhow::Result;
@@ -27,6 +32,7 @@ use crate::{
     output::Output,
     place::Place,
 };
+use recant_projections::query::Filter;
 use recant_proto::id::Kind;
 
 /// Runs a command.
@@ -52,6 +58,10 @@ pub fn run(arguments: Arguments, output: &mut Output) -> Result<Exit> {
         Command::Snapshot(snapshot) => snapshot::run(&place, &snapshot, output),
         Command::Restore(restore) => restore::run(&place, &restore, output),
         Command::Rebuild(rebuild) => rebuild::run(&place, &rebuild, output),
+        Command::Diff(diff) => diff::run(&place, &diff, output),
+        Command::WhatIf(what_if) => what_if::run(&place, &what_if, output),
+        Command::Verify(verify) => verify::run(&place, &verify, output),
+        Command::Replay(replay) => replay::run(&place, &replay, output),
         Command::Completions { shell } => manual::completions(shell, output),
         Command::Man => manual::page(output),
     }
@@ -65,5 +75,17 @@ impl FilterArguments {
 
     fn kind(&self) -> Option<Kind> {
         self.kind.as_deref().and_then(Kind::parse)
+    }
+
+    /// Which nodes they let through.
+    fn of_nodes(&self) -> Filter {
+        Filter {
+            is_in: self.is_in(),
+            kind: self.kind(),
+            source: self.source.clone(),
+            agent: self.agent.clone(),
+            run: self.run.clone(),
+            subject: self.subject.clone(),
+        }
     }
 }

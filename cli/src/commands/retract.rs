@@ -79,7 +79,7 @@ pub fn reinstate(place: &Place, arguments: &arguments::Reinstate, output: &mut O
 
 /// The event that retracts what the arguments name.
 pub(super) fn retracted(space: &str, arguments: &arguments::Retract) -> Result<Event> {
-    let targets = targets(arguments);
+    let targets = targets(&arguments.targets);
     if targets.is_empty() {
         return Err(Problem::wrong("name what to retract: --source, --node, --justification or --agent").into());
     }
@@ -106,11 +106,11 @@ pub(super) fn reinstated(space: &str, arguments: &arguments::Reinstate) -> Event
     Event { id: new_id(), space: space.to_owned(), body: Some(Body::Reinstated(reinstated)), ..Event::default() }
 }
 
-fn new_id() -> String {
+pub(super) fn new_id() -> String {
     uuid::Uuid::now_v7().to_string()
 }
 
-fn targets(arguments: &arguments::Retract) -> Vec<Target> {
+pub(super) fn targets(arguments: &arguments::Targets) -> Vec<Target> {
     let window = (arguments.from.is_some() || arguments.to.is_some()).then(|| Window {
         from: arguments.from.clone().unwrap_or_default(),
         to: arguments.to.clone().unwrap_or_default(),

@@ -15,7 +15,7 @@ const TEXT_COLUMNS_MAX: usize = 60;
 
 /// Runs the command.
 pub fn run(place: &Place, arguments: &arguments::Run, output: &mut Output) -> Result<Exit> {
-    let view = place.view()?.at(arguments.as_of.as_deref())?;
+    let view = place.view()?.at(arguments.as_of.as_deref())?.valid_at(arguments.valid_at.as_deref())?;
     let trace = query::run_trace(&view.store, &view.space, &view.moment, &arguments.run)?
         .ok_or_else(|| Problem::not_found("run", &arguments.run))?;
     if output.is_json() {

@@ -57,7 +57,9 @@ pub fn run(place: &Place, arguments: &arguments::Watch, output: &mut Output) -> 
         let mut seen = None;
         for record in &records {
             let change = Change::decode(record.value.as_slice())?;
-            if change.space == place.space && lets_through(&arguments.filter, &change) {
+            let wanted =
+                if change.digest.is_some() { arguments.digests } else { lets_through(&arguments.filter, &change) };
+            if change.space == place.space && wanted {
                 show(&change, output)?;
             }
             seen = Some(change.id);
@@ -186,6 +188,10 @@ fn lets_through(filter: &FilterArguments, change: &Change) -> bool {
 fn show(change: &Change, output: &mut Output) -> Result<()> {
     if output.is_json() {
         return Ok(output.json_line(&change_json(change))?);
+    }
+    if let Some(digest) = &change.digest {
+        let place = styled(DIM, format!("{} {}", change.time, change.position));
+        return Ok(output.line(format!("{place} digest {}", escape::line(&digest.digest)))?);
     }
     let Some(summary) = &change.summary else {
         return Ok(output.line(format!("  {}", change_line(change)))?);

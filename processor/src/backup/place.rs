@@ -12,7 +12,7 @@ use super::{BackupError, io, sync};
 const NAMES_MAX: u32 = 1000;
 
 /// A directory in the making. Dropped before it has its name, it is removed.
-pub(super) struct NewDirectory {
+pub struct NewDirectory {
     partial: PathBuf,
     to: PathBuf,
     has_its_name: bool,
@@ -20,7 +20,7 @@ pub(super) struct NewDirectory {
 
 impl NewDirectory {
     /// Begins one at a place where nothing is, or an empty directory.
-    pub(super) fn beside(to: &Path) -> Result<NewDirectory, BackupError> {
+    pub fn beside(to: &Path) -> Result<NewDirectory, BackupError> {
         let to = std::path::absolute(to).map_err(io(to))?;
         check_empty(&to)?;
         let (Some(parent), Some(name)) = (to.parent(), to.file_name()) else {
@@ -42,12 +42,12 @@ impl NewDirectory {
     }
 
     /// Where it is made.
-    pub(super) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.partial
     }
 
     /// Syncs its directories, and gives it its name, on disk.
-    pub(super) fn take_its_name(mut self) -> Result<(), BackupError> {
+    pub fn take_its_name(mut self) -> Result<(), BackupError> {
         sync_directories(&self.partial)?;
         // Over an empty directory, if one is there.
         fs::rename(&self.partial, &self.to).map_err(|error| {

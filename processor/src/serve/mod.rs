@@ -170,7 +170,7 @@ impl Server {
                 log: self.log.clone(),
                 data: self.options.data.clone(),
                 partition: *partition,
-                limit: BatchLimit { read: BATCH, forms },
+                limit: BatchLimit { read: BATCH, forms, ..BatchLimit::default() },
                 memory: self.options.memory.clone(),
             };
             self.workers.insert(*partition, Worker::start(work, self.tell.clone())?);

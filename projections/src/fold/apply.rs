@@ -25,7 +25,7 @@ use crate::{
     tables::{
         Table,
         ids::{self, Namespace},
-        justification_covers, justifications, moves, node_states, nodes, sources,
+        justification_covers, justifications, moves, node_states, nodes, source_history, sources,
     },
 };
 
@@ -206,6 +206,10 @@ impl<S: Store> Context<'_, S> {
         let weight = |row: &sources::Row| if row.exists { self.committer.source(&row.known()) } else { 0 };
         let delta = weight(after).wrapping_sub(weight(before));
         self.space.row.add_to_digest(delta);
+        if let Some(kept) = source_history::changed(before, after) {
+            let key = source_history::key(self.space.number(), number, self.position.offset);
+            self.staged.put(Table::SourceHistory, key, kept.encode_to_vec());
+        }
         self.put_source(number, after);
     }
 

@@ -2,6 +2,8 @@
 //! moved standings after that. The layouts are in [`crate::tables::nodes`], [`crate::tables::moves`] and
 //! [`crate::tables::moved`].
 
+mod between;
+
 use std::collections::HashMap;
 
 use recant_proto::id::Standing;
@@ -12,6 +14,8 @@ use crate::{
     store::{Store, StoreError},
     tables::{SpaceNumber, Table, damaged, moves, nodes},
 };
+
+pub use between::{Turned, between};
 
 /// A standing, and since when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

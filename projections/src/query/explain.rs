@@ -127,7 +127,7 @@ pub fn explain(
     let Some(node) = ids::get(store, space.number(), Namespace::Node, id)?.map(Node) else { return Ok(None) };
     let standing = covering::Standing::at(store, space.number(), moment)?;
     let mut asker = Asker { store, space, moment, standing, standings: HashMap::new() };
-    if asker.standing(node)?.is_none() && asker.reasons_of(node)?.is_empty() {
+    if !asker.shows(node)? || (asker.standing(node)?.is_none() && asker.reasons_of(node)?.is_empty()) {
         return Ok(None);
     }
     let (nodes, truncated) = asker.walk(node, nodes_max)?;
@@ -173,6 +173,16 @@ impl<S: Store> Asker<'_, S> {
         Ok(standing)
     }
 
+    /// Whether a node is shown at the moment, by its writer's clock. What has not arrived has none.
+    fn shows(&self, node: Node) -> Result<bool, StoreError> {
+        if self.moment.valid_at.is_none() {
+            return Ok(true);
+        }
+        let value = nodes::value(self.store, self.space.number(), node)?;
+        let head = nodes::Row::decode(&value)?.head;
+        Ok(head.is_none_or(|head| head.offset > self.moment.position.offset || self.moment.shows(head.observed)))
+    }
+
     fn view(&mut self, node: Node) -> Result<NodeView, StoreError> {
         let standing = self.standing(node)?;
         let row = nodes::get(self.store, self.space.number(), node)?;
@@ -189,7 +199,11 @@ impl<S: Store> Asker<'_, S> {
             }
             let mut reasons = Vec::new();
             for reason in self.reasons_of(node)? {
-                queue.extend(reason.premises.iter().filter(|premise| seen.insert(**premise)));
+                for premise in &reason.premises {
+                    if seen.insert(*premise) && self.shows(*premise)? {
+                        queue.push_back(*premise);
+                    }
+                }
                 reasons.push(self.reason(&reason)?);
             }
             let covered_by = self.covers_of_node(node)?;
@@ -205,7 +219,7 @@ impl<S: Store> Asker<'_, S> {
         while let Some(justification) = next {
             let reason = justifications::get(self.store, self.space.number(), justification)?;
             next = reason.next_of_head;
-            if reason.offset <= self.moment.position.offset {
+            if reason.offset <= self.moment.position.offset && self.moment.shows(reason.observed) {
                 reasons.push(reason);
             }
         }
@@ -277,7 +291,8 @@ impl<S: Store> Asker<'_, S> {
         for justification in self.space.uses_of(self.store, node)? {
             let value = justifications::bytes(self.store, self.space.number(), justification)?;
             let reason = justifications::Row::decode(&value)?.head;
-            if reason.offset <= self.moment.position.offset && seen.insert(reason.head) {
+            let is_known = reason.offset <= self.moment.position.offset && self.moment.shows(reason.observed);
+            if is_known && seen.insert(reason.head) && self.shows(reason.head)? {
                 heads.push(reason.head);
             }
         }
@@ -311,11 +326,6 @@ impl<S: Store> Asker<'_, S> {
     fn cause_of_birth(&self, node: Node, standing: Standing) -> Result<Option<moves::Cause>, StoreError> {
         let row = nodes::get(self.store, self.space.number(), node)?;
         let Some(kind) = row.kind.filter(|_| !standing.is_in()) else { return Ok(None) };
-        let body = match kind {
-            Kind::Observation => "observed",
-            Kind::Belief | Kind::Plan => "derived",
-            Kind::Action => "action_proposed",
-        };
-        Ok(Some(moves::Cause { event: row.texts.event, body: body.to_owned(), ..moves::Cause::default() }))
+        Ok(Some(moves::Cause { event: row.texts.event, body: kind.born_by().to_owned(), ..moves::Cause::default() }))
     }
 }

@@ -1,6 +1,6 @@
 //! Lists. All pages of a list are of one position; the pages after the first read the history at it.
 
-use std::ops::ControlFlow;
+use std::{collections::HashMap, ops::ControlFlow};
 
 use recant_proto::{
     id::{Kind, Standing},
@@ -15,8 +15,8 @@ use crate::{
     justification::graph::Node,
     store::{Store, StoreError},
     tables::{
-        Table, damaged, decode, justifications, node_states, nodes, number_of, numbered, of_space,
-        retractions as retractions_table, sources as sources_table, spaces as spaces_table,
+        SpaceNumber, Table, damaged, decode, justifications, node_states, nodes, number_of, numbered, of_space,
+        retractions as retractions_table, source_history, sources as sources_table, spaces as spaces_table,
     },
 };
 
@@ -108,7 +108,7 @@ pub fn list(
     let mut visit = |key: &[u8], value: &[u8]| -> Result<bool, StoreError> {
         let node = Node(number_of(Table::Nodes, key)?);
         let Some(head) = nodes::Row::decode(value)?.head else { return Ok(true) };
-        if head.offset > moment.position.offset {
+        if head.offset > moment.position.offset || !moment.shows(head.observed) {
             return Ok(true);
         }
         let standing = match (past.as_ref().and_then(|past| past.get(&node)), recent.get(&node)) {
@@ -149,7 +149,7 @@ pub fn list(
     Ok(page(items, next))
 }
 
-fn lets_through(filter: &Filter, head: &nodes::Head<'_>, standing: Standing) -> bool {
+pub(super) fn lets_through(filter: &Filter, head: &nodes::Head<'_>, standing: Standing) -> bool {
     let same = |wanted: &Option<String>, is: &str| wanted.as_ref().is_none_or(|wanted| wanted == is);
     filter.is_in.is_none_or(|is_in| is_in == standing.is_in())
         && filter.kind.is_none_or(|kind| head.kind == kind)
@@ -159,13 +159,21 @@ fn lets_through(filter: &Filter, head: &nodes::Head<'_>, standing: Standing) -> 
         && (filter.source.is_none() || head.source.is_some())
 }
 
-/// The sources of a space that exist, in order of their first mention.
+/// The sources of a space that existed at a moment, in order of their first mention.
 pub fn sources(store: &impl Store, space_name: &str, moment: &Moment) -> Result<Page<SourceView>, StoreError> {
     let mut items = Vec::new();
     if let Some(space) = spaces_table::get(store, space_name)?.map(|row| row.space()) {
         let standing = covering::Standing::at(store, space, moment)?;
-        scan_space(store, Table::Sources, space, |_, value| {
-            let row: sources_table::Row = decode(Table::Sources, value)?;
+        let observations = if moment.is_now { HashMap::new() } else { observations_at(store, space, moment)? };
+        scan_space(store, Table::Sources, space, |number, value| {
+            let now: sources_table::Row = decode(Table::Sources, value)?;
+            let row = if moment.is_now {
+                now
+            } else {
+                let then = source_history::as_of(store, space, number, moment.position.offset)?;
+                let observations = observations.get(&number).copied().unwrap_or(0);
+                sources_table::Row { observations, ..then.unwrap_or_else(|| sources_table::Row::named(now.id())) }
+            };
             let retracted_by = standing.naming_source(row.id());
             if row.exists || !retracted_by.is_empty() {
                 items.push(SourceView::of(&row, retracted_by));
@@ -174,6 +182,19 @@ pub fn sources(store: &impl Store, space_name: &str, moment: &Moment) -> Result<
         })?;
     }
     Ok(Page { items, next: None, position: moment.position.to_string(), cursor: moment.cursor() })
+}
+
+/// How many observations of each source had arrived at a moment.
+fn observations_at(store: &impl Store, space: SpaceNumber, moment: &Moment) -> Result<HashMap<u32, u32>, StoreError> {
+    let mut observations = HashMap::new();
+    scan_space(store, Table::Nodes, space, |_, value| {
+        let head = nodes::Row::decode(value)?.head.filter(|head| head.offset <= moment.position.offset);
+        if let Some(source) = head.and_then(|head| head.source) {
+            *observations.entry(source).or_default() += 1;
+        }
+        Ok(())
+    })?;
+    Ok(observations)
 }
 
 /// The retractions of a space that had begun or been lifted at a moment.
@@ -228,13 +249,17 @@ pub fn run_trace(store: &impl Store, space_name: &str, moment: &Moment, run: &st
     let mut also_justified = Vec::new();
     scan_space(store, Table::Justifications, space, |_, value| {
         let justification = justifications::Row::decode(value)?.head;
-        if justification.run == run && justification.offset <= moment.position.offset {
+        let is_known = justification.offset <= moment.position.offset && moment.shows(justification.observed);
+        if justification.run == run && is_known {
             let head = nodes::get(store, space, justification.head)?;
             let id = head.texts.id;
             if id.is_empty() {
                 return Err(damaged(Table::Nodes, "a node has no id"));
             }
-            if head.run != run && !also_justified.contains(&id) {
+            // One that had not arrived was nobody's yet.
+            let had_arrived = head.kind.is_some() && head.offset <= moment.position.offset;
+            let is_its_own = had_arrived && head.run == run;
+            if !is_its_own && !also_justified.contains(&id) {
                 also_justified.push(id);
             }
         }

@@ -2,15 +2,20 @@
 //! now or in the past: what is asked for the past comes from the history, not from a replay.
 
 mod covering;
+mod diff;
 mod explain;
 mod list;
 mod views;
 
+pub use diff::{Diff, diff};
 pub use explain::{ExplainedNode, Explanation, HistoryEntry, Reason, explain};
 pub use list::{Filter, Page, PageError, PageRequest, Trace, list, retractions, run_trace, sources, spaces};
 pub use views::{NodeView, RetractionView, SourceView, SpaceView};
 
-use recant_proto::position::{ChangeId, Incarnation, Position};
+use recant_proto::{
+    position::{ChangeId, Incarnation, Position},
+    time::Instant,
+};
 
 use crate::{
     fold::incarnation_of,
@@ -27,6 +32,9 @@ pub struct Moment {
     pub position: Position,
     /// Whether it is the present.
     pub is_now: bool,
+    /// Only what its writer dates to this instant or before is shown: by `observed_at`, else `occurred_at`, else log time.
+    /// It changes no status.
+    pub valid_at: Option<Instant>,
 }
 
 impl Moment {
@@ -37,6 +45,7 @@ impl Moment {
             incarnation: incarnation_of(&row),
             position: Position { partition: row.partition, offset: row.next_offset - 1 },
             is_now: true,
+            valid_at: None,
         }))
     }
 
@@ -51,6 +60,16 @@ impl Moment {
     /// The same partition at a log time: with every record whose log time is at most this. None before the first record.
     pub fn at_time(self, store: &impl Store, log_time_ms: i64) -> Result<Option<Moment>, StoreError> {
         Ok(times::last_offset_at(store, log_time_ms)?.map(|offset| self.at_offset(offset)))
+    }
+
+    /// The same, showing only what its writer dates to an instant or before.
+    pub fn valid_at(self, valid_at: Option<Instant>) -> Moment {
+        Moment { valid_at, ..self }
+    }
+
+    /// Whether what its writer dates to this instant is shown.
+    fn shows(&self, written: Instant) -> bool {
+        self.valid_at.is_none_or(|valid_at| written <= valid_at)
     }
 
     /// Where a consumer that has this answer goes on in the change stream.

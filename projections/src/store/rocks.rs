@@ -4,7 +4,7 @@
 //! may be behind the log of events, and is folded forward from there. Readers in other processes open the database
 //! read-only, and see whole batches only.
 
-use std::{ops::ControlFlow, path::Path};
+use std::{ops::ControlFlow, path::Path, sync::Arc};
 
 use rocksdb::{
     ColumnFamily, DB, Direction, IteratorMode, Options, ReadOptions, WriteBatch, properties::BACKGROUND_ERRORS,
@@ -18,9 +18,21 @@ use crate::tables::Table;
 
 /// Tables in RocksDB.
 pub struct RocksStore {
-    database: DB,
+    database: Arc<DB>,
     /// Kept, since making one for each lookup costs a tenth of it.
     point_reads: ReadOptions,
+}
+
+/// A hand on a store, to make a checkpoint of it from another thread while it is written.
+pub struct Checkpointer {
+    database: Arc<DB>,
+}
+
+impl Checkpointer {
+    /// Makes a copy as [`RocksStore::checkpoint`] does, of some moment between the call and its end.
+    pub fn checkpoint(&self, to: &Path) -> Result<(), StoreError> {
+        checkpoint(&self.database, to)
+    }
 }
 
 impl RocksStore {
@@ -56,7 +68,7 @@ impl RocksStore {
     }
 
     fn of(database: DB) -> RocksStore {
-        RocksStore { database, point_reads: ReadOptions::default() }
+        RocksStore { database: Arc::new(database), point_reads: ReadOptions::default() }
     }
 
     /// Reads every table to its end, for damage in what no question has touched; gives the number of rows.
@@ -103,6 +115,11 @@ impl Drop for RocksStore {
     fn drop(&mut self) {
         self.database.cancel_all_background_work(true);
     }
+}
+
+fn checkpoint(database: &DB, to: &Path) -> Result<(), StoreError> {
+    let failed = |error| failed(database.path(), &error);
+    rocksdb::checkpoint::Checkpoint::new(database).map_err(failed)?.create_checkpoint(to).map_err(failed)
 }
 
 fn open_to_read(directory: &Path) -> Result<DB, StoreError> {
@@ -250,8 +267,12 @@ impl RocksStore {
     /// Makes a copy, of one moment, in a directory that does not exist; whole files are linked rather than copied where the
     /// file system can.
     pub fn checkpoint(&self, to: &Path) -> Result<(), StoreError> {
-        let checkpoint = rocksdb::checkpoint::Checkpoint::new(&self.database).map_err(|error| self.failed(error))?;
-        checkpoint.create_checkpoint(to).map_err(|error| self.failed(error))
+        checkpoint(&self.database, to)
+    }
+
+    /// The same for another thread. It is to be done before the store is dropped.
+    pub fn checkpointer(&self) -> Checkpointer {
+        Checkpointer { database: self.database.clone() }
     }
 
     /// The names of the files that hold tables and are still needed.

@@ -19,6 +19,7 @@ pub mod partition;
 pub mod retractions;
 pub mod said;
 pub mod segments;
+pub mod source_history;
 pub mod sources;
 pub mod spaces;
 pub mod times;
@@ -66,6 +67,8 @@ tables! {
     JustificationCovers = "justification_covers";
     /// Sources.
     Sources = "sources";
+    /// What was known of sources when.
+    SourceHistory = "source_history";
     /// Retractions, standing and lifted.
     Retractions = "retractions";
     /// What actions are and their states.

@@ -7,7 +7,7 @@ use crate::{
 };
 
 /// The version of the tables' layout. A directory of a newer one is refused.
-pub const FORMAT_VERSION: u32 = 2;
+pub const FORMAT_VERSION: u32 = 3;
 
 /// The version of what `fold` does with an event. The state of another one is refused.
 pub const LOGIC_VERSION: u32 = 1;

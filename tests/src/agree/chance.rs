@@ -13,6 +13,9 @@ pub(super) enum Purpose {
     Ask,
     Time,
     Explain,
+    Diff,
+    Replay,
+    Valid,
 }
 
 /// A source of decisions.

@@ -13,7 +13,7 @@ use recant_projections::{
         spaces,
     },
 };
-use recant_proto::{id::Kind, position::Position};
+use recant_proto::{id::Kind, position::Position, time::Instant};
 
 use super::{Chance, Differs, Purpose, expected::action_state, same};
 use crate::{
@@ -103,6 +103,46 @@ pub(super) fn answers(
     Ok(compared)
 }
 
+/// What turned between two snapshots, and at which event: how many nodes were compared.
+pub(super) fn turns(store: &impl Store, from: &Snapshot, to: &Snapshot) -> Result<u64, Differs> {
+    let mut compared = 0;
+    let Some(now) = Moment::now(store)? else { return Ok(0) };
+    let [before, after] = [from, to].map(|snapshot| now.clone().at_offset(snapshot.offset));
+    let status =
+        |standing: Option<&Standing>| standing.map(|standing| standing.status().to_owned()).unwrap_or_default();
+    for name in SPACES {
+        let Some(later) = to.oracle.space(name) else { continue };
+        let earlier = from.oracle.space(name).cloned().unwrap_or_default();
+        let mut expected = BTreeMap::new();
+        for (id, standing) in later.standings() {
+            let (was, is) = (status(earlier.standings().get(id)), status(Some(standing)));
+            if was != is {
+                let position = turned_at(later.history(id));
+                let position = Position { partition: PARTITION, offset: position }.to_string();
+                expected.insert(id.clone(), (was, is, standing.why().unwrap_or_default().to_owned(), position));
+            }
+        }
+        let diff = query::diff(store, name, &before, &after, &Filter::default(), usize::MAX)?;
+        compared += expected.len() as u64;
+        same("how much turned between two offsets", expected.len(), diff.total)?;
+        let found = diff.items.into_iter().map(|item| (item.node, (item.from, item.to, item.why, item.position)));
+        same("what turned between two offsets", expected, found.collect())?;
+    }
+    Ok(compared)
+}
+
+/// The offset at which a node last became IN or OUT.
+fn turned_at(history: &[(u64, Standing)]) -> u64 {
+    let mut at = u64::MAX;
+    let mut status = "";
+    for (offset, standing) in history {
+        if standing.status() != status {
+            (at, status) = (*offset, standing.status());
+        }
+    }
+    at
+}
+
 /// A space in either form.
 fn opened(store: &impl Store, name: &str, chance: Chance, offset: u64) -> Result<Option<Space>, Differs> {
     let resident_max = if chance.one_in(2, Purpose::PreviewPaged, offset) { 0 } else { u32::MAX };
@@ -129,7 +169,22 @@ impl<S: Store> Past<'_, S> {
         let wanted = |shown: &Listed| shown[1] == kind.as_str() && (shown[2] == "IN") == is_in;
         let filtered: BTreeMap<String, Listed> = arrived.into_iter().filter(|(_, shown)| wanted(shown)).collect();
         same("a filtered list as of an earlier offset", filtered, self.list(&filter, usize::MAX)?)?;
+        self.valid_at(chance)?;
         Ok(compared)
+    }
+
+    /// What writers date to an instant or before, exactly at the time of one of the nodes, and just before it.
+    fn valid_at(&self, chance: Chance) -> Result<(), Differs> {
+        let which = chance.pick(self.then.nodes.len() as u64, Purpose::Valid, self.moment.position.offset) as usize;
+        let Some(node) = self.then.nodes.values().nth(which) else { return Ok(()) };
+        for instant in [node.written.observed, node.written.observed - 1] {
+            let moment = self.moment.clone().valid_at(Some(Instant(instant)));
+            let valid = self.then.nodes.iter().filter(|(_, node)| node.written.observed <= instant);
+            let expected: BTreeMap<String, Listed> = valid.map(|(id, _)| (id.clone(), self.node(id))).collect();
+            let past = Past { store: self.store, name: self.name, then: self.then, moment };
+            same("a list by the writers' clock", expected, past.list(&Filter::default(), 7)?)?;
+        }
+        Ok(())
     }
 
     fn list(&self, filter: &Filter, items_max: usize) -> Result<BTreeMap<String, Listed>, Differs> {

@@ -161,7 +161,9 @@ fn published(log: &impl ReadLog, undisturbed: &Undisturbed, verdict: &mut Verdic
     let mut published = Vec::new();
     let mut ids = HashSet::new();
     for (topic, expected) in [(Topic::Changes, &undisturbed.changes), (Topic::Rejected, &undisturbed.rejected)] {
-        let found = read_all(log, topic);
+        let mut found = read_all(log, topic);
+        // Where processes end differs from run to run, and with it where digests are; `recant verify` compares those.
+        found.retain(|record| topic != Topic::Changes || !is_digest(record));
         if found.len() != expected.len() {
             verdict.wrong.push(format!("{topic:?} has {} records, and should have {}", found.len(), expected.len()));
         }
@@ -180,6 +182,11 @@ fn published(log: &impl ReadLog, undisturbed: &Undisturbed, verdict: &mut Verdic
         }
     }
     published
+}
+
+/// Whether a record of the changes is a digest, and no change.
+pub fn is_digest(record: &Record) -> bool {
+    Change::decode(record.value.as_slice()).unwrap().digest.is_some()
 }
 
 /// What an undisturbed fold of a log comes to.

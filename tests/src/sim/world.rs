@@ -571,7 +571,7 @@ fn writers_of(choices: &mut Choices, letters: VecDeque<Letter>) -> Vec<Writer> {
 fn batch_limit(choices: &mut Choices) -> BatchLimit {
     let records_max = [1, 3, 9, 40][choices.index(4)];
     let bytes_max = [200, 1 << 20][choices.index(2)];
-    BatchLimit { read: ReadLimit { records_max, bytes_max }, forms: forms(choices) }
+    BatchLimit { read: ReadLimit { records_max, bytes_max }, forms: forms(choices), ..BatchLimit::default() }
 }
 
 /// Spaces that are resident, in pages, or go from one form to the other; with segments of few items.

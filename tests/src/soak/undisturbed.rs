@@ -30,7 +30,7 @@ use recant_proto::{
 };
 
 use super::planted::{Fault, Planted};
-use crate::crash::check::{Published, Verdict};
+use crate::crash::check::{Published, Verdict, is_digest};
 
 const LIMIT: ReadLimit = ReadLimit { records_max: 2_000, bytes_max: 16 << 20 };
 
@@ -161,6 +161,10 @@ impl Undisturbed {
             while *next < end {
                 for record in log.read(topic, self.number, *next, LIMIT).unwrap() {
                     *next = record.position.offset + 1;
+                    // `recant verify` compares those.
+                    if topic == Topic::Changes && is_digest(&record) {
+                        continue;
+                    }
                     if expected.pop_front().as_ref() != Some(&record.value) {
                         verdict.wrong.push(format!("{topic:?} {} is not what a fold gives", record.position));
                     }

@@ -39,6 +39,9 @@ pub struct Seen {
     pub watched: String,
     pub watched_deeds: String,
     pub overlap: Overlap,
+    /// What `recant what-if` and `recant verify` said in JSON.
+    pub what_if: String,
+    pub verified: String,
     /// What an audit of the closed directory found wrong, and whether `recant doctor` was content with it.
     pub faults: Vec<String>,
     pub doctor_is_content: bool,
@@ -86,6 +89,8 @@ pub fn check(seen: &Seen) -> Vec<Claim> {
         claim("the reinstatement turned exactly the same nodes IN".to_owned(), back(seen)),
         claim("the state digest is the one from before".to_owned(), digests(seen)),
         claim("reinstating one retraction does not lift the other".to_owned(), overlap(&seen.overlap)),
+        claim("retracted that evening, the 6,000 USD would have had no reason to go".to_owned(), what_if(seen)),
+        claim("the log folded again makes the same state and the same changes".to_owned(), verified(seen)),
         claim("recant doctor finds nothing wrong".to_owned(), sound(seen)),
     ]
 }
@@ -234,6 +239,29 @@ fn overlap(overlap: &Overlap) -> Found {
     let found =
         (names(&overlap.second), rose, still_out.clone(), still_out.contains(&story::PENDING_PAYMENT.to_owned()));
     same((Vec::new(), vec![story::PROFILE_PAGE.to_owned()], expected, true), found, text)
+}
+
+/// The deposit is among what might not have happened, and is all the money that was done.
+fn what_if(seen: &Seen) -> Found {
+    let told: Value = serde_json::from_str(&seen.what_if).map_err(|error| error.to_string())?;
+    let doubtful = told["might_not_have_happened"].as_array().into_iter().flatten();
+    let deeds: Vec<&str> =
+        doubtful.filter(|event| event["kind"] == "action").filter_map(|event| event["node"].as_str()).collect();
+    let done = told["money"][0]["done"].as_str().unwrap_or_default();
+    let text = format!("{} might not have happened; {done} had been done", list(&deeds));
+    same((true, story::PAID_AMOUNT), (deeds.contains(&story::PAID), done), text)
+}
+
+fn verified(seen: &Seen) -> Found {
+    let told: Value = serde_json::from_str(&seen.verified).map_err(|error| error.to_string())?;
+    let compared = |what: &str| told["partitions"][0][what].as_u64().unwrap_or_default();
+    let text = format!(
+        "{} and {}; otherwise: {}",
+        counted(compared("events"), "event"),
+        counted(compared("changes"), "change record"),
+        told["partitions"][0]["differences"]
+    );
+    same((true, true), (told["ok"] == true, compared("changes") > 0), text)
 }
 
 fn sound(seen: &Seen) -> Found {

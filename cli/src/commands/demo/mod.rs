@@ -82,7 +82,7 @@ fn tell(directory: &Path, kept: bool, output: &mut Output) -> Result<Exit> {
         claims = claims::check(&seen);
         output.document(&report(&seen, &claims, kept.then_some(directory)))?;
     } else {
-        output.line(styled(BOLD, "recant: memory that can take things back. A story in seven steps."))?;
+        output.line(styled(BOLD, "recant: memory that can take things back. A story in eight steps."))?;
         seen = telling::tell(directory, &events, &elsewhere::printed, output)?;
         claims = claims::check(&seen);
         show(&claims, output)?;
@@ -132,6 +132,7 @@ fn show_how_to_go_on(kept: &Path, place: &Place, output: &mut Output) -> Result<
         vec!["explain", story::PENDING_PAYMENT],
         vec!["reinstate", "bank-page", "--preview"],
         vec!["watch", "--from", "earliest", "--until-caught-up"],
+        vec!["verify"],
         vec!["doctor"],
     ];
     for way in ways {

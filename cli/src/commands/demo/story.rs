@@ -17,6 +17,15 @@ pub const PORTAL: &str = "web:portal";
 /// Since when it was in other hands.
 pub const TAKEOVER: &str = "2026-03-05T21:00:00Z";
 
+/// Friday noon: the deposit has been paid, and nobody knows yet.
+pub const FRIDAY: &str = "2026-03-06T12:00:00Z";
+/// What if the portal had been retracted the evening before: an hour after the takeover.
+pub const THAT_EVENING: &str = "2026-03-05T22:00:00Z";
+/// The deposit, which had gone by then.
+pub const PAID: &str = "pay-6000";
+/// How much that was.
+pub const PAID_AMOUNT: &str = "6000.00";
+
 /// What the portal said before: not covered.
 pub const OLD_OBSERVATION: &str = "portal-february";
 /// The belief that has two reasons.

@@ -47,7 +47,8 @@ pub type Elsewhere<'a> = &'a dyn Fn(&[OsString]) -> Result<String>;
 /// Tells the story in an empty directory, and gives what was seen.
 pub fn tell(data: &Path, events: &[Event], elsewhere: Elsewhere<'_>, output: &mut Output) -> Result<Seen> {
     let memory_budget_bytes = recant_projections::fold::Forms::default().memory_budget_bytes;
-    let place = Place { data: data.to_owned(), space: story::SPACE.to_owned(), memory_budget_bytes, kafka: None };
+    let space = story::SPACE.to_owned();
+    let place = Place { data: data.to_owned(), space, is_space_named: true, memory_budget_bytes, kafka: None };
     let clock = Arc::new(ManualClock::new(log_ms(story::BEGINS_AT)?));
     let log = NewLog { incarnation: INCARNATION, partitions: 1, log_time_occurred: false };
     let standalone = Standalone::create(data, &log, clock.clone())?;
@@ -60,6 +61,7 @@ pub fn tell(data: &Path, events: &[Event], elsewhere: Elsewhere<'_>, output: &mu
     teller.why(&mut seen)?;
     teller.taken_back(&mut seen)?;
     teller.overlapping(&mut seen)?;
+    teller.time_travel(&mut seen)?;
     drop(teller);
     let view = place.view()?;
     seen.faults = audit::space(&view.store, &place.space)?;
@@ -186,6 +188,23 @@ impl Teller<'_> {
             self.output.line(tree::node_line(node))?;
         }
         seen.overlap = overlap;
+        Ok(())
+    }
+
+    fn time_travel(&mut self, seen: &mut Seen) -> Result<()> {
+        self.heading("8  The auditors ask: what was believed on Friday, what has turned since, and what if?")?;
+        let friday = story::FRIDAY;
+        self.read(&words(&format!("list --kind action --as-of {friday}")))?;
+        self.read(&words(&format!("diff {friday} {} --kind action", story::LIFTED_AT)))?;
+        self.say("Had the portal been retracted on the evening of the takeover, the 6,000 USD had no reason to go:")?;
+        let mut what_if = words("what-if --source");
+        what_if.extend([story::PORTAL, "--from", story::TAKEOVER, "--at", story::THAT_EVENING].map(str::to_owned));
+        self.read(&what_if)?;
+        let json = |words: &[String]| (self.elsewhere)(&placed(&self.place, &[words, &["--json".to_owned()]].concat()));
+        seen.what_if = json(&what_if)?;
+        seen.verified = json(&words("verify"))?;
+        self.say("And the story is proved: the log, folded again, makes the same state and the same changes.")?;
+        self.read(&words("verify"))?;
         Ok(())
     }
 

@@ -58,7 +58,7 @@ pub struct Figures {
 }
 
 /// An event of the right length that rests on three earlier ones.
-fn belief(number: u32, random: &mut Random) -> Event {
+pub fn belief(number: u32, random: &mut Random) -> Event {
     let mut premises: Vec<String> = Vec::with_capacity(3);
     while premises.len() < 3 {
         let premise = node_id(random.below(number));
@@ -98,7 +98,8 @@ fn padded(mut event: Event) -> Event {
     event
 }
 
-fn observation(number: u32) -> Event {
+/// An observation.
+pub fn observation(number: u32) -> Event {
     let observed = Observed { node: node_id(number), source: source_id(number % 100), ..Observed::default() };
     event(number, Body::Observed(observed))
 }

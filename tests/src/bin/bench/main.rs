@@ -11,6 +11,7 @@ mod opening;
 mod recompute;
 mod settings;
 mod spaces;
+mod travel;
 mod workload;
 
 use std::{
@@ -34,7 +35,7 @@ const INGEST_EVENTS: u32 = 200_000;
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error(
-        "no benchmark is called {0}; there are: heart, w1 to w5, w2_tenfold, ingest, opening, spaces, settings, kafka (memory is a program of its own)"
+        "no benchmark is called {0}; there are: heart, w1 to w5, w2_tenfold, ingest, opening, spaces, settings, replay, what_if, verify, kafka (memory is a program of its own)"
     )]
     UnknownName(String),
     #[error(transparent)]
@@ -43,6 +44,8 @@ enum Failure {
     Kafka(#[from] kafka::KafkaError),
     #[error(transparent)]
     Disagreement(#[from] heart::Disagreement),
+    #[error("time travel: {0}")]
+    Travel(#[from] Box<dyn std::error::Error>),
     #[error("cannot write to {RESULTS}/ or to the output: {0}")]
     Write(#[from] io::Error),
 }
@@ -69,6 +72,9 @@ fn run(name: Option<&str>, ingest_events: u32) -> Result<(), Failure> {
             run_opening()?;
             run_spaces()?;
             run_settings()?;
+            run_replay()?;
+            run_what_if()?;
+            run_verify()?;
             run_kafka()
         }
         Some("heart") => run_heart(&HEART),
@@ -77,6 +83,9 @@ fn run(name: Option<&str>, ingest_events: u32) -> Result<(), Failure> {
         Some("spaces") => run_spaces(),
         Some("settings") => run_settings(),
         Some("kafka") => run_kafka(),
+        Some("replay") => run_replay(),
+        Some("what_if") => run_what_if(),
+        Some("verify") => run_verify(),
         Some(name) => match HEART.iter().find(|run| run.workload.name == name) {
             Some(run) => run_heart(std::slice::from_ref(run)),
             None => Err(Failure::UnknownName(name.to_owned())),
@@ -270,6 +279,31 @@ fn run_spaces() -> Result<(), Failure> {
     )
 }
 
+fn run_replay() -> Result<(), Failure> {
+    const EVENTS: u32 = 200_000;
+    let cores = std::thread::available_parallelism()?.get() as u32;
+    writeln!(io::stdout(), "replay: {EVENTS} events of 300 bytes, in one partition and in {cores}; seed {SEED}")?;
+    let one = travel::replay(1, EVENTS, SEED)?;
+    let all = travel::replay(cores, EVENTS, SEED)?;
+    let ratio = |one: f64, other: f64| json!((one / other * 1e2).round() / 1e2);
+    let percent =
+        |replayed: &travel::Replayed| json!((100.0 * replayed.events_per_s / replayed.limit_events_per_s).round());
+    say(
+        "replay",
+        vec![
+            ("of_limit_percent", percent(&one)),
+            ("ratio_to_live", ratio(one.events_per_s, one.live_events_per_s)),
+            ("events_per_s", json!(one.events_per_s.round())),
+            ("live_events_per_s", json!(one.live_events_per_s.round())),
+            ("limit_events_per_s", json!(one.limit_events_per_s.round())),
+            ("partitions", json!(all.partitions)),
+            ("parallel_events_per_s", json!(all.events_per_s.round())),
+            ("parallel_ratio", ratio(all.events_per_s, one.events_per_s)),
+            ("parallel_of_limit_percent", percent(&all)),
+        ],
+    )
+}
+
 fn run_settings() -> Result<(), Failure> {
     let mut out = io::stdout();
     writeln!(out, "settings: what else RocksDB could be told; the rows of 200,000 events; seed {SEED}")?;
@@ -287,6 +321,20 @@ fn run_settings() -> Result<(), Failure> {
         )?;
     }
     Ok(())
+}
+
+fn run_what_if() -> Result<(), Failure> {
+    const EVENTS: u32 = 1_000_000;
+    writeln!(io::stdout(), "what_if: a tenth before the end of {EVENTS} events; seed {SEED}")?;
+    let (taken, full) = travel::what_if(EVENTS, SEED)?;
+    let ms = |duration: std::time::Duration| json!((duration.as_secs_f64() * 1e3).round());
+    let ratio = json!((taken.as_secs_f64() / full.as_secs_f64() * 1e3).round() / 1e3);
+    say("what_if", vec![("ratio_to_full", ratio), ("what_if_ms", ms(taken)), ("full_ms", ms(full))])
+}
+
+fn run_verify() -> Result<(), Failure> {
+    let (planted, found) = travel::verify()?;
+    say("verify", vec![("planted", json!(planted)), ("found", json!(found))])
 }
 
 /// Writes figures as a RESULT line and a file.
