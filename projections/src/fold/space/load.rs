@@ -258,10 +258,25 @@ impl Loader {
             let covers = value.map_or(Ok(0), |value| justification_covers::covers(&value))?;
             let Ok(()) = self.graph.edit_justification(at, |state| state.covers = covers);
         }
+        check_supports(&self.graph)?;
         count(&mut self.graph);
         self.written.put_into(&mut self.listed);
         Ok((self.graph, self.listed))
     }
+}
+
+/// The only numbers in rows that nothing else has to find first.
+fn check_supports(graph: &Resident) -> Result<(), StoreError> {
+    let justifications = graph.sizes().justifications;
+    for (node, state) in graph.nodes() {
+        if let Some(support) = state.support
+            && support.number() >= justifications
+        {
+            let detail = format!("node {} stands on {}, and there is no such justification", node.0, support.number());
+            return Err(damaged(Table::Nodes, detail));
+        }
+    }
+    Ok(())
 }
 
 fn clamp(rows: usize) -> u32 {

@@ -10,10 +10,15 @@ const LOOKED_THROUGH_AGAIN_MAX: u32 = 8;
 
 impl<R: Rule, G: EditGraph> Operation<'_, R, G> {
     pub(super) fn cover(&mut self, items: &[Item]) -> Result<(), G::Error> {
+        // Nodes first: one that is covered is no suspect, also where its reason is covered too.
         for item in items {
-            match item {
-                Item::Node(node) => self.cover_node(*node)?,
-                Item::Justification(justification) => self.cover_justification(*justification)?,
+            if let Item::Node(node) = item {
+                self.cover_node(*node)?;
+            }
+        }
+        for item in items {
+            if let Item::Justification(justification) = item {
+                self.cover_justification(*justification)?;
             }
         }
         Ok(())
