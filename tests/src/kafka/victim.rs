@@ -99,6 +99,7 @@ pub fn serve(arguments: &[String]) -> ExitCode {
         data: PathBuf::from(given["data"]),
         // Back under its name it has its partitions at once, and need not wait until it is given up for dead.
         static_member: Some("victim".to_owned()),
+        keeps_standbys: false,
         memory_budget_bytes: 64 << 20,
     };
     let server = Server::join(log, options).expect("it joins the group");
