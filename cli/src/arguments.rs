@@ -123,6 +123,9 @@ pub struct Serve {
     /// Partitions of topics that are created; fixed for ever
     #[arg(long, default_value_t = 16, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub partitions: u32,
+    /// Keep the states of the partitions that others serve, too: taking one over needs no restore, and reads find all here
+    #[arg(long, value_name = "WHICH", value_parser = ["all"])]
+    pub standby: Option<String>,
     /// A name that this process keeps over restarts: back within the session time-out, it finds its partitions where they were
     #[arg(long, value_name = "NAME")]
     pub static_member: Option<String>,

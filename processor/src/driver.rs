@@ -7,6 +7,8 @@
 //!
 //! Now and then a batch has no events, and publishes digests ([`crate::digests`]).
 
+mod recovery;
+
 use std::sync::Arc;
 
 use recant_eventlog::{Commit, Committed, Epoch, LogError, Output, ProcessLog, ReadLimit, Record, Topic};
@@ -16,6 +18,7 @@ use recant_projections::{
 };
 use recant_proto::{names, position::Position};
 
+pub use self::recovery::{Recovery, Shadow};
 use crate::{
     digests::{DIGEST_INTERVAL_EVENTS, Digests},
     measures::Measures,
@@ -133,73 +136,6 @@ pub struct Driver<L, S> {
     last_abort: String,
 }
 
-/// A driver whose state is still behind what was published.
-pub struct Recovery<L, S> {
-    driver: Driver<L, S>,
-    committed: Committed,
-}
-
-impl<L: ProcessLog, S: WriteStore> Recovery<L, S> {
-    /// Takes a partition, and checks that its state is one of this log's.
-    pub fn begin(log: Arc<L>, store: S, number: u32, limit: BatchLimit) -> Result<Self, DriveError> {
-        let (epoch, committed) = log.acquire(number)?;
-        let partition = Partition::open(store, log.incarnation(), number)?.with_forms(limit.forms);
-        let measures = Measures::of(number);
-        let digests = Digests::resume(&*log, number, committed.next_offset, limit.digest_interval_events)?;
-        let source = format!("urn:recant:{}", log.incarnation());
-        let (phase, last_abort) = (Phase::Ready, String::new());
-        let driver = Driver { log, partition, number, epoch, phase, limit, measures, source, digests, last_abort };
-        driver.check_history(&committed)?;
-        let from = driver.partition.next_offset();
-        if from < committed.next_offset {
-            tracing::info!(partition = number, from, to = committed.next_offset, "folding what was published");
-        }
-        Ok(Recovery { driver, committed })
-    }
-
-    /// Folds a batch of what was published without publishing it; whether there is more.
-    pub fn step(&mut self) -> Result<bool, DriveError> {
-        let Recovery { driver, committed } = self;
-        let next = driver.partition.next_offset();
-        if next >= committed.next_offset {
-            return Ok(false);
-        }
-        let mut records = driver.log.read(Topic::Events, driver.number, next, driver.limit.read)?;
-        records.retain(|record| record.position.offset < committed.next_offset);
-        if records.is_empty() {
-            let detail = format!("the log ends at {next}, and was processed up to {}", committed.next_offset);
-            return Err(DriveError::Mismatch { partition: driver.number, detail });
-        }
-        for record in &records {
-            driver.partition.fold(&input(record))?;
-        }
-        let is_behind = driver.partition.next_offset() < committed.next_offset;
-        if is_behind {
-            driver.partition.store()?;
-        }
-        Ok(is_behind)
-    }
-
-    /// Folds what is left, and gives the driver, whose next batch is published.
-    pub fn finish(mut self) -> Result<Driver<L, S>, DriveError> {
-        while self.step()? {}
-        let Recovery { mut driver, committed } = self;
-        // Compared before the last batch is stored, so that a state that is wrong is not kept.
-        // Without a hash nothing was published yet, or an operator has set the position.
-        if committed.metadata.is_empty() && !driver.partition.outputs_hash().is_empty() {
-            tracing::warn!(
-                partition = driver.number,
-                "no hash stands beside the position: what was folded is not compared"
-            );
-        } else if driver.partition.outputs_hash() != committed.metadata {
-            return Err(DriveError::NotDeterministic { partition: driver.number, offset: committed.next_offset });
-        }
-        driver.partition.store()?;
-        driver.partition.keep_within_budget();
-        Ok(driver)
-    }
-}
-
 impl<L: ProcessLog, S: WriteStore> Driver<L, S> {
     /// Takes a partition, and brings its state to where the log says that it has been processed.
     pub fn open(log: Arc<L>, store: S, number: u32, limit: BatchLimit) -> Result<Self, DriveError> {
@@ -234,25 +170,6 @@ impl<L: ProcessLog, S: WriteStore> Driver<L, S> {
     /// Which partition.
     pub fn number(&self) -> u32 {
         self.number
-    }
-
-    /// Whether the last record that the state applied is the one in the log.
-    fn check_history(&self, committed: &Committed) -> Result<(), DriveError> {
-        let mismatch = |detail: String| DriveError::Mismatch { partition: self.number, detail };
-        let next = self.partition.next_offset();
-        if next > committed.next_offset {
-            return Err(mismatch(format!(
-                "it is at offset {next}, and the log was processed up to {}",
-                committed.next_offset
-            )));
-        }
-        let Some(last) = next.checked_sub(1) else { return Ok(()) };
-        let one = ReadLimit { records_max: 1, bytes_max: 1 };
-        let records = self.log.read(Topic::Events, self.number, last, one)?;
-        let same = records
-            .first()
-            .is_some_and(|record| fold::record_hash(&input(record)) == self.partition.last_record_hash());
-        if same { Ok(()) } else { Err(mismatch(format!("the record at offset {last} is not the one that it applied"))) }
     }
 
     /// Takes the next step. `observe` is told of each event that is folded; it is told again if the batch is aborted.

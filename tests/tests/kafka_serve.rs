@@ -9,7 +9,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use prost::Message as _;
 use recant_proto::v1::Change;
 use recant_tests::{
-    binary::{Desk, json_lines, run, text, texts},
+    binary::{Desk, json_lines, run, text, texts, wait_until},
     kafka::{
         broker::Broker,
         check, instance,
@@ -157,6 +157,35 @@ fn partitions_move_and_each_change_is_published_once() {
     check::wait_until_processed(&log);
     third.stop();
     check::holds(&check::all(&log, &load, &[&desk.path("third")]));
+}
+
+/// A standby is the owner's state in another place, and takes over where the owner was.
+#[test]
+fn a_standby_has_the_state_of_what_others_serve() {
+    const PARTITIONS: usize = 4;
+    let (desk, instance) = (Desk::new(), instance("standby"));
+    let address = Broker::shared().address();
+    let log = log(&address, &instance, PARTITIONS as u32);
+    let mut load = Load::new(19, 6);
+    load.append(&log, 300);
+    let start = |name: &str| Member::start(&desk, &address, &instance, name, &["--standby", "all"]);
+    let (mut first, mut second) = (start("first"), start("second"));
+    first.wait_until("the partitions are shared", |member| member.serves.len() == PARTITIONS / 2);
+    second.wait_until_serving(PARTITIONS / 2);
+    load.append(&log, 300);
+    check::wait_until_processed(&log);
+    // Each has all of it: what it serves, and what it does not.
+    for name in ["first", "second"] {
+        wait_until(&format!("{name} has caught up with what others serve"), || {
+            check::states(&log, &[&desk.path(name)]).is_clean().then_some(())
+        });
+    }
+    first.kill();
+    load.append(&log, 300);
+    second.wait_until_serving(PARTITIONS);
+    check::wait_until_processed(&log);
+    second.stop();
+    check::holds(&check::all(&log, &load, &[&desk.path("second")]));
 }
 
 /// A process that stood still until others had its partitions publishes nothing when it goes on, and takes part again.

@@ -59,6 +59,7 @@ pub fn run(place: &Place, arguments: &arguments::Serve, output: &mut Output) -> 
         ServerOptions {
             data: place.data.clone(),
             static_member: arguments.static_member.clone(),
+            keeps_standbys: arguments.standby.is_some(),
             memory: Memory::within(place.memory_budget_bytes),
         },
     )?;

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, path::Path};
 
 use anyhow::Result;
-use recant_eventlog::{ReadLog, embedded::Follower};
+use recant_eventlog::ReadLog;
 use recant_processor::checkpoints;
 use recant_projections::{
     query,
@@ -25,6 +25,7 @@ use crate::{
     arguments, escape,
     failure::{Exit, Problem},
     import::{NextLine, next_line},
+    log::ReadableLog,
     output::{self, BOLD, DIM, OUT, Output, counted, styled},
     place::{Place, View},
     progress::Progress,
@@ -70,7 +71,7 @@ fn branch<'a>(
     change: &Change,
     scratch: &Path,
     progress: &'a (dyn Fn(u64) + Sync),
-) -> Result<Replay<'a, Follower, RocksStore>> {
+) -> Result<Replay<'a, ReadableLog, RocksStore>> {
     let (log, number) = (view.viewer.log(), view.moment.position.partition);
     let first = change.without.first().map_or(change.after + 1, |first| *first.min(&(change.after + 1)));
     let kept = checkpoints::kept(&place.data, number).map_err(|error| Problem::file(&place.data, &error))?;

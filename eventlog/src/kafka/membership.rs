@@ -6,10 +6,10 @@
 //! A turn of the group is taken in two steps: [`Membership::poll`] tells of it, and the group waits until
 //! [`Membership::accept`] or [`Membership::release`] answers; so a partition is given up once its last batch is whole.
 //!
-//! The protocol is the classic one with cooperative-sticky assignment: a partition that stays is not disturbed, and its
-//! session time-out is the client's to set, 6 s here, so that the partitions of a process that was killed are elsewhere within
-//! seconds on a broker as it comes. With the newer one (`--kafka group.protocol=consumer`, which works too) the broker sets it, to
-//! 45 s unless its operator says otherwise.
+//! The protocol is the classic one with cooperative-sticky assignment: a partition that stays is not disturbed, and its session
+//! time-out is the client's to set, so that the partitions of a process that was killed are elsewhere after 6 s on a broker as it
+//! comes. The newer one leaves that to the broker (45 s as it comes), and takes no commit that names no member: with one that
+//! does, a rebalance would abort the batches of partitions that stay.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},

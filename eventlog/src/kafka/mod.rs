@@ -7,9 +7,8 @@
 //!   (`publisher.rs`). What is not committed, nobody reads (`reader.rs`).
 //! - Offsets have gaps: a transaction leaves a marker.
 //! - Topics are made with the settings that the log needs, and found otherwise they are refused (`topics.rs`).
+//! - A log's name stands in its first events (`origin.rs`), and whoever opens it finds or makes them (`opening.rs`).
 //! - Queues are bounded: 16 MiB for a partition that is read, twice 32 MiB for one that is published to (`settings.rs`).
-//!
-//! - A log's name stands in its first events (`origin.rs`).
 //!
 //! All calls block, and are to be made from plain threads. What librdkafka does between them, threads of its own do.
 
@@ -18,6 +17,7 @@ mod client;
 mod membership;
 mod names;
 mod native;
+mod opening;
 mod origin;
 mod publisher;
 mod reader;
@@ -49,6 +49,7 @@ use self::{
 pub use self::{
     membership::{Membership, Turn},
     names::Names,
+    opening::NewLog,
     settings::{Passthrough, Settings},
 };
 use crate::{
@@ -58,8 +59,6 @@ use crate::{
 
 /// So long the brokers may take for an answer.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
-/// So long another process that has just made the topics is given to write the first event.
-const CREATOR_PATIENCE: Duration = Duration::from_secs(5);
 /// So often it is looked whether a transaction is decided.
 const DECISION_PAUSE: Duration = Duration::from_millis(2);
 /// So old the end of a partition may be when it is asked for for measures.
@@ -68,16 +67,6 @@ const RECENT: Duration = Duration::from_secs(1);
 /// Tells of a step within a call, for those who end processes between steps (`docs/how-to/crashes.md`).
 pub(crate) fn step(name: &str, partition: u32) {
     tracing::trace!(target: "recant::step", step = name, partition);
-}
-
-/// What a log that does not exist yet is to be.
-pub struct NewLog<'a> {
-    /// Its name, for ever.
-    pub incarnation: Incarnation,
-    /// How many partitions its topics have, where they are not there yet.
-    pub partitions: u32,
-    /// The first event of a partition: of which log, of how many partitions, and of which.
-    pub first_event: &'a dyn Fn(Incarnation, u32, u32) -> NewRecord,
 }
 
 /// A topic's partition.
@@ -107,69 +96,6 @@ struct Owned {
 }
 
 impl KafkaLog {
-    /// Opens the log, and makes what is not there of it.
-    pub fn open_or_create(settings: Settings, new: &NewLog<'_>) -> Result<KafkaLog, LogError> {
-        let asker = create_consumer(&settings.reader(), &settings)?;
-        let made_now = topics::create_missing(&asker, &settings, new.partitions)?;
-        let mut log = KafkaLog::over(settings, asker)?;
-        log.take_name(new, if made_now { Duration::ZERO } else { CREATOR_PATIENCE })?;
-        let all: Vec<u32> = (0..log.partitions).collect();
-        let found = origin::find(&log.settings, &all)?;
-        for partition in all.iter().filter(|partition| !found.contains_key(partition)) {
-            log.append(vec![(new.first_event)(log.incarnation, log.partitions, *partition)])?;
-        }
-        origin::check(&log.settings, &found, log.partitions)?;
-        tracing::info!(incarnation = %log.incarnation, partitions = log.partitions, "opened the log on Kafka");
-        Ok(log)
-    }
-
-    /// Opens a log that is there.
-    pub fn open(settings: Settings) -> Result<KafkaLog, LogError> {
-        let asker = create_consumer(&settings.reader(), &settings)?;
-        let mut log = KafkaLog::over(settings, asker)?;
-        let found = origin::find(&log.settings, &[0])?;
-        origin::check(&log.settings, &found, log.partitions)?;
-        log.incarnation = found.get(&0).map_or_else(|| Err(origin::absent(&log.settings)), origin::incarnation_of)?;
-        Ok(log)
-    }
-
-    fn over(settings: Settings, asker: BaseConsumer<Quiet>) -> Result<KafkaLog, LogError> {
-        let partitions = topics::check(&asker, &settings)?;
-        Ok(KafkaLog {
-            settings,
-            incarnation: Incarnation([0; 16]),
-            partitions,
-            asker,
-            witness: OnceLock::new(),
-            readers: Mutex::default(),
-            recent_ends: Mutex::default(),
-            appender: OnceLock::new(),
-            owned: Mutex::default(),
-        })
-    }
-
-    /// Reads the log's name, and writes it if nobody does within this time.
-    fn take_name(&mut self, new: &NewLog<'_>, patience: Duration) -> Result<(), LogError> {
-        let begun = Instant::now();
-        let mut has_written = false;
-        loop {
-            if let Some(created) = origin::find(&self.settings, &[0])?.get(&0) {
-                // Not ours, if another process was quicker.
-                self.incarnation = origin::incarnation_of(created)?;
-                return Ok(());
-            }
-            if has_written {
-                return Err(origin::absent(&self.settings));
-            }
-            if begun.elapsed() >= patience {
-                self.append(vec![(new.first_event)(new.incarnation, self.partitions, 0)])?;
-                has_written = true;
-            } else {
-                std::thread::sleep(Duration::from_millis(100));
-            }
-        }
-    }
-
     /// What the log is called on the brokers, and how they are reached.
     pub fn settings(&self) -> &Settings {
         &self.settings
@@ -267,6 +193,16 @@ impl KafkaLog {
             let _ = self.appender.set(appender);
         }
         self.appender.get().ok_or_else(|| LogError::NotAccepting("there is no producer".to_owned()))
+    }
+
+    /// The end, if a position is beyond it. What was read here is not, and costs no question.
+    fn is_beyond_end(&self, partition: u32, next_offset: u64) -> Result<Option<u64>, LogError> {
+        let read_to = lock(&*self.reader(Topic::Events, partition)?).next().unwrap_or_default();
+        if next_offset <= read_to {
+            return Ok(None);
+        }
+        let end = self.bounds(Topic::Events, partition)?.end;
+        Ok((next_offset > end).then_some(end))
     }
 
     /// Refuses a partition of which something was published, and no position is known: it has been forgotten.
@@ -432,17 +368,5 @@ impl ProcessLog for KafkaLog {
             *before = next;
         }
         answer
-    }
-}
-
-impl KafkaLog {
-    /// The end, if a position is beyond it. What was read here is not, and costs no question.
-    fn is_beyond_end(&self, partition: u32, next_offset: u64) -> Result<Option<u64>, LogError> {
-        let read_to = lock(&*self.reader(Topic::Events, partition)?).next().unwrap_or_default();
-        if next_offset <= read_to {
-            return Ok(None);
-        }
-        let end = self.bounds(Topic::Events, partition)?.end;
-        Ok((next_offset > end).then_some(end))
     }
 }

@@ -3,7 +3,7 @@
 //! Each partition has transactional identities of its own. Whoever takes the partition initialises them first, which ends what its
 //! former owner had under way and fences it, and only then reads the committed position: from then on that position moves by
 //! the new owner's commits alone. The group's generation is no part of it: a commit names no member, so that a rebalance aborts no
-//! batch of a partition that stays where it is.
+//! batch of a partition that stays where it is. (Brokers take that from groups of the classic protocol alone.)
 //!
 //! There are two identities, used by turns. A commit is answered when it is certain, and the broker goes on writing its
 //! markers; the next transaction of the same identity would be held up by that, by 20 ms each (`rdkafka_txnmgr.c`).

@@ -13,7 +13,7 @@ use super::names::Names;
 use crate::LogError;
 
 /// Settings that are recant's own, and why.
-const OWN: [(&str, &str); 16] = [
+const OWN: [(&str, &str); 17] = [
     ("bootstrap.servers", "name the brokers with --brokers"),
     ("metadata.broker.list", "name the brokers with --brokers"),
     ("group.id", "--instance names the group, the topics and the transactions together"),
@@ -28,6 +28,10 @@ const OWN: [(&str, &str); 16] = [
     ("enable.partition.eof", "recant has to know where a partition ends"),
     ("check.crcs", "what was damaged on its way would be believed"),
     ("partitioner", "the partition of a space is murmur2 of its name, for every client"),
+    (
+        "group.protocol",
+        "the newer one refuses commits that name no member, and its session time-out is the broker's, 45 s",
+    ),
     ("partition.assignment.strategy", "a partition that stays where it is must not be disturbed"),
     ("allow.auto.create.topics", "recant creates its topics with the settings that they need"),
 ];
@@ -77,6 +81,7 @@ impl Passthrough {
         Ok(())
     }
 
+    #[cfg(test)]
     fn get(&self, key: &str) -> Option<&str> {
         self.0.get(key).map(String::as_str)
     }
@@ -128,7 +133,7 @@ const DELIVERY_TIMEOUT_MS: u32 = 30_000;
 /// A broker's own limit, unless its operator changed it. A transaction that was left open ends when the partition is taken
 /// over, whatever its time-out is; this one has to be long enough for the largest cascade.
 const TRANSACTION_TIMEOUT_MS: u32 = 15 * 60 * 1000;
-/// Twice what a member may be silent before its partitions go to others.
+/// A member may be silent so long before its partitions go to others; brokers allow no less as they come.
 const SESSION_TIMEOUT_MS: u32 = 6_000;
 const HEARTBEAT_INTERVAL_MS: u32 = 500;
 
@@ -190,14 +195,12 @@ impl Settings {
     /// For membership in the group. It never reads.
     pub(super) fn member(&self, static_member: Option<&str>) -> ClientConfig {
         let mut config = self.consumer();
-        config.set("queued.max.messages.kbytes", "1024");
-        // With the newer protocol the broker sets these, and a client that does is refused.
-        if self.passthrough.get("group.protocol") != Some("consumer") {
-            config
-                .set("partition.assignment.strategy", "cooperative-sticky")
-                .set("session.timeout.ms", SESSION_TIMEOUT_MS.to_string())
-                .set("heartbeat.interval.ms", HEARTBEAT_INTERVAL_MS.to_string());
-        }
+        config
+            .set("queued.max.messages.kbytes", "1024")
+            .set("group.protocol", "classic")
+            .set("partition.assignment.strategy", "cooperative-sticky")
+            .set("session.timeout.ms", SESSION_TIMEOUT_MS.to_string())
+            .set("heartbeat.interval.ms", HEARTBEAT_INTERVAL_MS.to_string());
         if let Some(name) = static_member {
             config.set("group.instance.id", name);
         }

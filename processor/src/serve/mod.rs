@@ -4,12 +4,14 @@
 //! of `phases.rs`. A partition that is revoked is given up once its batch is whole, and the group waits for that; one that
 //! stays is not touched.
 //!
-//! Whoever takes a partition needs no state of it: what it lacks it folds from the log, silently up to what was published.
+//! Whoever takes a partition needs no state of it: what it lacks it folds from the log, silently up to what was published. With
+//! standbys (`standby.rs`) it lacks next to nothing.
 //!
 //! In `recant.members` each process announces what it serves: the key is its name, the value JSON such as
 //! `{"member":"…","partitions":[0,3],"pid":4711,"version":"…"}`; one that leaves takes it away.
 
 pub mod phases;
+mod standby;
 mod worker;
 
 use std::{
@@ -31,6 +33,7 @@ use recant_projections::fold::Forms;
 
 use self::{
     phases::Ended,
+    standby::Standby,
     worker::{Work, Worker},
 };
 use crate::{
@@ -86,6 +89,8 @@ pub struct ServerOptions {
     pub data: PathBuf,
     /// A name that the process keeps over restarts, for static membership.
     pub static_member: Option<String>,
+    /// Whether the states of the partitions that others serve are kept up, too.
+    pub keeps_standbys: bool,
     /// What it may take of memory.
     pub memory: Memory,
 }
@@ -98,6 +103,7 @@ pub struct Server {
     /// Its name in `recant.members`.
     member: String,
     workers: BTreeMap<u32, Worker>,
+    standbys: BTreeMap<u32, Standby>,
     tell: Sender<Told>,
     told: Receiver<Told>,
 }
@@ -111,11 +117,22 @@ impl Server {
         let member = options.static_member.clone().unwrap_or_else(own_name);
         // Each worker tells of its own changes of phase, and the server listens many times a second.
         let (tell, told) = unbounded();
-        Ok(Server { log: Arc::new(log), options, membership, member, workers: BTreeMap::new(), tell, told })
+        Ok(Server {
+            log: Arc::new(log),
+            options,
+            membership,
+            member,
+            workers: BTreeMap::new(),
+            standbys: BTreeMap::new(),
+            tell,
+            told,
+        })
     }
 
     /// Serves until it is told to stop, and then gives everything up. `observe` is told of what happens.
     pub fn run(mut self, stop: &AtomicBool, observe: &mut dyn FnMut(&Told)) -> Result<(), LogError> {
+        let all: Vec<u32> = (0..self.log.partitions()).collect();
+        self.start_standbys(&all)?;
         let served = loop {
             if stop.load(Ordering::SeqCst) {
                 break Ok(());
@@ -124,7 +141,8 @@ impl Server {
                 break Err(error);
             }
         };
-        self.end_workers(&self.workers.keys().copied().collect::<Vec<_>>(), false);
+        self.end_standbys(&all);
+        self.end_workers(&all, false);
         self.hear(observe);
         if let Err(error) = self.log.announce(&self.member, None) {
             tracing::warn!(%error, "the member's announcement stays where it is");
@@ -139,6 +157,7 @@ impl Server {
             None => return Ok(()),
             Some(Turn::Assigned(partitions)) => {
                 self.membership.accept(&partitions)?;
+                self.end_standbys(&partitions);
                 self.start_workers(&partitions)?;
                 observe(&Told::Assigned(partitions));
             }
@@ -146,11 +165,13 @@ impl Server {
                 self.end_workers(&partitions, false);
                 self.hear(observe);
                 self.membership.release(&partitions)?;
+                self.start_standbys(&partitions)?;
             }
             Some(Turn::Lost(partitions)) => {
                 self.end_workers(&partitions, true);
                 self.hear(observe);
                 self.membership.release(&partitions)?;
+                self.start_standbys(&partitions)?;
             }
         }
         self.announce();
@@ -162,20 +183,42 @@ impl Server {
     }
 
     fn start_workers(&mut self, partitions: &[u32]) -> Result<(), LogError> {
+        for partition in partitions {
+            let worker = Worker::start(self.work(*partition), self.tell.clone())?;
+            self.workers.insert(*partition, worker);
+        }
+        Ok(())
+    }
+
+    fn work(&self, partition: u32) -> Work {
         // As if all partitions could come here: what is open of a space is not closed because another partition came.
         let of_partition = self.options.memory.spaces_bytes / self.log.partitions() as usize;
         let forms = Forms { memory_budget_bytes: of_partition, ..Forms::default() };
+        Work {
+            log: self.log.clone(),
+            data: self.options.data.clone(),
+            partition,
+            limit: BatchLimit { read: BATCH, forms, ..BatchLimit::default() },
+            memory: self.options.memory.clone(),
+        }
+    }
+
+    fn start_standbys(&mut self, partitions: &[u32]) -> Result<(), LogError> {
+        if !self.options.keeps_standbys {
+            return Ok(());
+        }
         for partition in partitions {
-            let work = Work {
-                log: self.log.clone(),
-                data: self.options.data.clone(),
-                partition: *partition,
-                limit: BatchLimit { read: BATCH, forms, ..BatchLimit::default() },
-                memory: self.options.memory.clone(),
-            };
-            self.workers.insert(*partition, Worker::start(work, self.tell.clone())?);
+            let standby = Standby::start(self.work(*partition), self.tell.clone())?;
+            self.standbys.insert(*partition, standby);
         }
         Ok(())
+    }
+
+    /// Ends some standbys, all at the same time.
+    fn end_standbys(&mut self, partitions: &[u32]) {
+        let ending: Vec<Standby> = partitions.iter().filter_map(|partition| self.standbys.remove(partition)).collect();
+        ending.iter().for_each(Standby::end);
+        ending.into_iter().for_each(Standby::join);
     }
 
     /// Ends some partitions, all at the same time.

@@ -216,7 +216,7 @@ impl<L: ProcessLog + WaitLog, S: WriteStore> Running<L, S> {
         match step {
             Step::Aborted if self.aborted_in_a_row == ABORTED_IN_A_ROW_MAX => {
                 let last = self.driver.last_abort();
-                return Err(LogError::Unreachable(format!(
+                return Err(LogError::Io(format!(
                     "{ABORTED_IN_A_ROW_MAX} commits in a row were aborted, the last because {last}"
                 ))
                 .into());

@@ -102,7 +102,7 @@ fn live(work: &Work, orders: &Orders, tell: &Sender<Told>) {
 }
 
 /// Waits, and says whether to go on.
-fn wait(pause: Duration, orders: &Orders) -> bool {
+pub(super) fn wait(pause: Duration, orders: &Orders) -> bool {
     let mut left = pause;
     while !left.is_zero() && !orders.is_to_end() {
         let piece = left.min(PAUSE_PIECE);
@@ -135,7 +135,7 @@ fn one_life(
 }
 
 /// Whether another attempt may succeed where nobody has done anything about it.
-fn may_pass(error: &DriveError) -> bool {
+pub(super) fn may_pass(error: &DriveError) -> bool {
     match error {
         // Another has taken it, and the group will say so; or the broker ended a transaction that took too long.
         DriveError::Fenced(_) | DriveError::Unknown { .. } => true,

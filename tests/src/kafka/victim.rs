@@ -11,7 +11,10 @@ use std::{
 };
 
 use recant_eventlog::kafka::KafkaLog;
-use recant_processor::serve::{Server, ServerOptions, Told};
+use recant_processor::{
+    memory::Memory,
+    serve::{Server, ServerOptions, Told},
+};
 use serde_json::json;
 use tracing::{
     Event, Metadata, Subscriber,
@@ -99,7 +102,8 @@ pub fn serve(arguments: &[String]) -> ExitCode {
         data: PathBuf::from(given["data"]),
         // Back under its name it has its partitions at once, and need not wait until it is given up for dead.
         static_member: Some("victim".to_owned()),
-        memory_budget_bytes: 64 << 20,
+        keeps_standbys: false,
+        memory: Memory::within(64 << 20),
     };
     let server = Server::join(log, options).expect("it joins the group");
     server
