@@ -2,7 +2,7 @@
 //!
 //! [`driver`] takes one partition one named step at a time. [`standalone`] is a log, its state and the drivers of all its
 //! partitions in one process; [`viewer`] reads the same directory from another one. [`backup`] makes snapshots of it and brings
-//! them back, [`rebuild`] makes its state anew from the log, [`past`] marks what is not to be written. [`measures`] is what is measured,
+//! them back, [`switch`] puts a state that was made anew in the place of the old one, [`past`] marks what is not to be written. [`measures`] is what is measured,
 //! [`digests`] and [`checkpoints`] are for those who replay.
 
 pub mod backup;
@@ -11,6 +11,6 @@ pub mod digests;
 pub mod driver;
 pub mod measures;
 pub mod past;
-pub mod rebuild;
 pub mod standalone;
+pub mod switch;
 pub mod viewer;

@@ -28,7 +28,7 @@ use crate::{
     checkpoints::Checkpoints,
     driver::{BatchLimit, DriveError, Driver},
     past,
-    rebuild::finish_switch,
+    switch::finish_switch,
     viewer::refuse_other_tables,
 };
 

@@ -45,6 +45,16 @@ pub enum ReplayError {
         /// What is wrong with it.
         detail: String,
     },
+    /// Folding the same events gave other outputs than before.
+    #[error(
+        "partition {partition}: folding up to offset {offset} gave other outputs than were published; this is a fault of recant, or another version published them"
+    )]
+    NotDeterministic {
+        /// The partition.
+        partition: u32,
+        /// Up to where.
+        offset: u64,
+    },
     /// The log no longer has its beginning, or ends before where it was processed.
     #[error("partition {partition} cannot be replayed: {detail}")]
     Incomplete {
