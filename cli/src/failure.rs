@@ -220,6 +220,9 @@ fn of_replay(error: &ReplayError) -> Option<Problem> {
     match error {
         ReplayError::Log(error) => Some(of_log(error)),
         ReplayError::Fold(error) => of_fold(error),
+        ReplayError::NotDeterministic { .. } => {
+            Some(could_not("not_deterministic", "Folding gave another result than before", error))
+        }
         ReplayError::Published { .. } => Some(could_not("damaged", "What was published is damaged", error)),
         ReplayError::Incomplete { .. } => {
             Some(could_not("history_gone", "That part of the log is gone, or not there yet", error))

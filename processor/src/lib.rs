@@ -2,9 +2,10 @@
 //!
 //! [`driver`] takes one partition one named step at a time. [`standalone`] is a log, its state and the drivers of all its
 //! partitions in one process; [`viewer`] reads the same directory from another one. [`backup`] makes snapshots of it and brings
-//! them back, [`rebuild`] makes its state anew from the log. [`serve`] shares the partitions of a log on Kafka with other processes;
-//! [`door`] appends to such a log, and learns what became of it. [`past`] marks what is not to be written, [`memory`] is what a
-//! process may take, [`measures`] what is measured; [`digests`] and [`checkpoints`] are for those who replay.
+//! them back, [`switch`] puts a state that was made anew in the place of the old one. [`serve`] shares the partitions of a log on
+//! Kafka with other processes; [`door`] appends to such a log, and learns what became of it. [`past`] marks what is not to be
+//! written, [`memory`] is what a process may take, [`measures`] what is measured; [`digests`] and [`checkpoints`] are for those
+//! who replay.
 
 pub mod backup;
 pub mod checkpoints;
@@ -14,7 +15,7 @@ pub mod driver;
 pub mod measures;
 pub mod memory;
 pub mod past;
-pub mod rebuild;
 pub mod serve;
 pub mod standalone;
+pub mod switch;
 pub mod viewer;

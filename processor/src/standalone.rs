@@ -29,7 +29,7 @@ use crate::{
     driver::{BatchLimit, DriveError, Driver},
     memory::Memory,
     past,
-    rebuild::finish_switch,
+    switch::finish_switch,
     viewer::refuse_other_tables,
 };
 

@@ -19,8 +19,8 @@ use recant_proto::names;
 
 use crate::{
     driver::input,
-    rebuild::readable_state,
     standalone::{check_state_files, log_directory},
+    switch::readable_state,
 };
 
 /// How often an opening is repeated while the writer changes its files, and after which pause.

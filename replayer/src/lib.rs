@@ -2,8 +2,9 @@
 //!
 //! [`replay`] is the loop: one partition's events, folded by the very code that ran live, into a state of its own. It
 //! publishes nothing, commits no position and touches no directory but the one that it is given. [`verify`] does it beside
-//! a live state and compares: rows, digests, every published record. [`what_if`] does it with something changed. [`past`] makes a data directory of an earlier moment.
-//! [`parallel`] is all partitions at once.
+//! a live state and compares: rows, digests, every published record. [`what_if`] does it with
+//! something changed. [`rebuild`] makes a state anew, [`past`] a data directory of an earlier moment. [`parallel`] is all
+//! partitions at once.
 //!
 //! What was believed when, and what changed between two moments, is answered from the history without a replay
 //! (`recant_projections::query`); a replay must give the same answers.
@@ -12,6 +13,7 @@ pub mod compare;
 pub mod parallel;
 pub mod past;
 pub mod published;
+pub mod rebuild;
 pub mod replay;
 pub mod verify;
 pub mod what_if;

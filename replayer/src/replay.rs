@@ -27,6 +27,10 @@ const BATCH: ReadLimit = ReadLimit { records_max: 1_000, bytes_max: 4 << 20 };
 /// So many batches are read ahead.
 const BATCHES_AHEAD: usize = 2;
 
+/// A replay folds many events of a space: it is loaded whole where it takes at most half of the memory, by so many bytes for
+/// each node and justification.
+const LOADED_ITEM_BYTES: usize = 2 * 72;
+
 /// What stops a replay.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -44,6 +48,16 @@ pub enum ReplayError {
         position: Position,
         /// What is wrong with it.
         detail: String,
+    },
+    /// Folding the same events gave other outputs than before.
+    #[error(
+        "partition {partition}: folding up to offset {offset} gave other outputs than were published; this is a fault of recant, or another version published them"
+    )]
+    NotDeterministic {
+        /// The partition.
+        partition: u32,
+        /// Up to where.
+        offset: u64,
     },
     /// The log no longer has its beginning, or ends before where it was processed.
     #[error("partition {partition} cannot be replayed: {detail}")]
@@ -121,7 +135,8 @@ impl<'l, L: ReadLog + Sync, S: WriteStore> Replay<'l, L, S> {
         memory_budget_bytes: usize,
         progress: Progress<'l>,
     ) -> Result<Self, ReplayError> {
-        let forms = Forms { memory_budget_bytes, ..Forms::default() };
+        let resident_max = u32::try_from(memory_budget_bytes / LOADED_ITEM_BYTES).unwrap_or(u32::MAX);
+        let forms = Forms { memory_budget_bytes, resident_max, ..Forms::default() };
         let partition = Partition::open(store, log.incarnation(), number)?.with_forms(forms);
         let (next_offset, log_time_ms) = (partition.next_offset(), partition.row().log_time_ms);
         let earliest = log.bounds(Topic::Events, number)?.earliest;

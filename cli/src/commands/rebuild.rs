@@ -1,10 +1,14 @@
 //! `recant rebuild`: the state anew from the log, compared with the old one before it takes its place.
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
 use anyhow::Result;
-use recant_eventlog::clock::SystemClock;
-use recant_processor::rebuild::{self, OldState, Rebuilt};
+use recant_eventlog::{LogError, ReadLog, clock::SystemClock, embedded::EmbeddedLog};
+use recant_processor::{
+    standalone::{log_directory, state_directory},
+    switch,
+};
+use recant_replayer::rebuild::{self, OldState, Rebuilt};
 use serde::Serialize;
 
 use crate::{
@@ -42,23 +46,49 @@ struct SpaceTold {
 
 /// Runs the command. A readable old state that was wrong is a "no": something made it so.
 pub fn run(place: &Place, arguments: &arguments::Rebuild, output: &mut Output) -> Result<Exit> {
+    // Open to write: whoever holds the log may be writing the state.
+    let log = EmbeddedLog::open(&log_directory(&place.data), Arc::new(SystemClock))?;
+    let partitions = match arguments.partition {
+        Some(partition) if partition >= log.partitions() => return Err(LogError::NoPartition(partition).into()),
+        Some(partition) => partition..partition + 1,
+        None => 0..log.partitions(),
+    };
     let progress = Progress::new("folding events");
-    let rebuilt =
-        rebuild::rebuild(&place.data, arguments.partition, arguments.keep_old, Arc::new(SystemClock), &|events| {
-            progress.add(events)
-        })?;
+    let rebuilt = partitions.map(|partition| rebuild_one(place, &log, partition, arguments.keep_old, &progress));
+    let rebuilt: Vec<(Rebuilt, Option<PathBuf>)> = rebuilt.collect::<Result<_>>()?;
     drop(progress);
-    let differs = rebuilt.iter().any(|rebuilt| matches!(rebuilt.old, OldState::Differs(_)));
+    let differs = rebuilt.iter().any(|(rebuilt, _)| matches!(rebuilt.old, OldState::Differs(_)));
     if output.is_json() {
-        output.document(&Told { partitions: rebuilt.into_iter().map(PartitionTold::of).collect() })?;
+        let told = rebuilt.into_iter().map(|(rebuilt, kept)| PartitionTold::of(rebuilt, kept));
+        output.document(&Told { partitions: told.collect() })?;
     } else {
-        rebuilt.iter().try_for_each(|rebuilt| show(rebuilt, output))?;
+        rebuilt.iter().try_for_each(|(rebuilt, kept)| show(rebuilt, kept.as_ref(), output))?;
     }
     Ok(if differs { Exit::No } else { Exit::Done })
 }
 
+/// Makes one state anew, and puts it in its place. Says where the old one was kept, if it was.
+fn rebuild_one(
+    place: &Place,
+    log: &EmbeddedLog,
+    partition: u32,
+    keep_old: bool,
+    progress: &Progress,
+) -> Result<(Rebuilt, Option<PathBuf>)> {
+    let building = switch::begin(&place.data, partition)?;
+    let old = state_directory(&place.data, partition);
+    let add = |events| progress.add(events);
+    match rebuild::anew(log, partition, &old, &building, place.memory_budget_bytes, &add) {
+        Ok(rebuilt) => Ok((rebuilt, switch::finish(&place.data, partition, &building, keep_old)?)),
+        Err(error) => {
+            switch::remove(&building);
+            Err(error.into())
+        }
+    }
+}
+
 impl PartitionTold {
-    fn of(rebuilt: Rebuilt) -> PartitionTold {
+    fn of(rebuilt: Rebuilt, kept: Option<PathBuf>) -> PartitionTold {
         let (old, found) = match rebuilt.old {
             OldState::Same => ("same", Vec::new()),
             OldState::Missing => ("missing", Vec::new()),
@@ -73,12 +103,12 @@ impl PartitionTold {
             spaces: rebuilt.spaces.into_iter().map(|(space, digest)| SpaceTold { space, digest }).collect(),
             old,
             found,
-            kept: rebuilt.kept.map(|path| path.display().to_string()),
+            kept: kept.map(|path| path.display().to_string()),
         }
     }
 }
 
-fn show(rebuilt: &Rebuilt, output: &mut Output) -> Result<()> {
+fn show(rebuilt: &Rebuilt, kept: Option<&PathBuf>, output: &mut Output) -> Result<()> {
     let title = styled(BOLD, format!("partition {}", rebuilt.partition));
     let events = counted(rebuilt.events, "event");
     let spaces = counted(rebuilt.spaces.len() as u64, "space");
@@ -101,7 +131,7 @@ fn show(rebuilt: &Rebuilt, output: &mut Output) -> Result<()> {
             }
         }
     }
-    if let Some(kept) = &rebuilt.kept {
+    if let Some(kept) = kept {
         output.line(styled(DIM, format!("  the old state is in {}", escape::line(&kept.display().to_string()))))?;
     }
     for (space, digest) in &rebuilt.spaces {
