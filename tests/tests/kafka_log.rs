@@ -50,6 +50,8 @@ fn at(partition: u32, offset: u64) -> Position {
 }
 
 fn read_all(log: &KafkaLog, topic: Topic, partition: u32) -> Vec<Record> {
+    // What was committed is certain, and visible some moments later.
+    log.settled_end(topic, partition, Duration::from_secs(60)).unwrap();
     let mut next = log.bounds(topic, partition).unwrap().earliest;
     let mut all = Vec::new();
     loop {

@@ -7,13 +7,14 @@ use std::collections::BTreeSet;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use prost::Message as _;
-use recant_proto::v1::Change;
+use recant_eventlog::AppendLog;
+use recant_proto::v1::{Change, Derived, Event, Justification, Observed, Retracted, Target, event::Body, target::What};
 use recant_tests::{
     binary::{Desk, json_lines, run, text, texts, wait_until},
     kafka::{
         broker::Broker,
         check, instance,
-        load::Load,
+        load::{Load, record},
         log,
         member::{Member, command},
         python,
@@ -157,6 +158,38 @@ fn partitions_move_and_each_change_is_published_once() {
     check::wait_until_processed(&log);
     third.stop();
     check::holds(&check::all(&log, &load, &[&desk.path("third")]));
+}
+
+/// However large, a cascade is one transaction: it is there whole.
+#[test]
+fn a_cascade_of_100_001_changes_is_published_whole() {
+    const BELIEFS: usize = 100_000;
+    let (desk, instance) = (Desk::new(), instance("large"));
+    let address = Broker::shared().address();
+    let log = log(&address, &instance, 1);
+    let event = |id: String, body: Body| {
+        let event = Event { id, space: "s".to_owned(), body: Some(body), ..Event::default() };
+        record(&event, 1)
+    };
+    let source = || "hub".to_owned();
+    let hub = Observed { node: source(), source: source(), ..Observed::default() };
+    let beliefs = (0..BELIEFS).map(|number| {
+        let justification = Some(Justification { premises: vec![source()], ..Justification::default() });
+        let (node, kind) = (format!("b-{number}"), "belief".to_owned());
+        event(node.clone(), Body::Derived(Derived { node, kind, justification, ..Derived::default() }))
+    });
+    log.append(vec![event(source(), Body::Observed(hub))]).unwrap();
+    log.append(beliefs.collect()).unwrap();
+    let targets = vec![Target { what: Some(What::Source(source())), window: None }];
+    let retracted = Retracted { retraction: "r".to_owned(), targets, ..Retracted::default() };
+    log.append(vec![event("r".to_owned(), Body::Retracted(retracted))]).unwrap();
+    let mut member = Member::start(&desk, &address, &instance, "data", &[]);
+    member.wait_until_serving(1);
+    check::wait_until_processed(&log);
+    member.stop();
+    let topic = format!("{instance}.recant.changes");
+    assert_eq!(python::run("consume", &[&address, &topic]).len(), BELIEFS + 2, "its changes, and the summary");
+    check::holds(&check::what_a_stock_client_sees(&log));
 }
 
 /// A standby is the owner's state in another place, and takes over where the owner was.

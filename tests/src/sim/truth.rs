@@ -44,8 +44,13 @@ struct Published {
 impl Published {
     /// A change that an event caused: its headers are those of a CloudEvent, and the trace goes on.
     fn of(change: &Change, cause: &Record) -> Published {
+        // The id begins with the log's incarnation. The names are in the order in which they are compared.
+        let incarnation = change.id.split(':').next().unwrap_or_default();
         let mut headers = vec![
             (names::CE_ID.to_owned(), change.id.clone().into_bytes()),
+            (names::CE_SOURCE.to_owned(), format!("urn:recant:{incarnation}").into_bytes()),
+            (names::CE_SPECVERSION.to_owned(), b"1.0".to_vec()),
+            (names::CE_TYPE.to_owned(), b"recant.v1.change".to_vec()),
             (names::CONTENT_TYPE.to_owned(), names::PROTOBUF.into()),
         ];
         headers.extend(cause.headers.iter().find(|(name, _)| name == names::TRACEPARENT).cloned());
