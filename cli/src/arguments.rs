@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-pub use travel::{Diff, Replay, Verify, WhatIf};
 use crate::brokers::KafkaArguments;
+pub use travel::{Diff, Replay, Verify, WhatIf};
 
 /// Memory that can take things back.
 ///

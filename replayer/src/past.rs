@@ -14,7 +14,7 @@ use recant_eventlog::{
     AppendLog, Clock, Commit, Committed, LogError, NewRecord, Output, ProcessLog, ReadLimit, ReadLog, Record, Topic,
     embedded::{CreateOptions, EmbeddedLog, WriterOptions},
 };
-use recant_projections::store::rocks::RocksStore;
+use recant_projections::store::{behind::WriteBehind, rocks::RocksStore};
 
 use crate::{
     parallel,
@@ -64,7 +64,7 @@ pub fn make<L: ReadLog + Sync>(
         let directory = (place.state)(number);
         std::fs::create_dir_all(&directory)
             .map_err(|error| LogError::Io(format!("{}: {error}", directory.display())))?;
-        let store = RocksStore::open(&directory)?;
+        let store = RocksStore::open(&directory).and_then(WriteBehind::new)?;
         copy_partition(log, &copy, number, end, store, budget_bytes, progress)
     })?;
     Ok(())
@@ -75,7 +75,7 @@ fn copy_partition<L: ReadLog + Sync>(
     copy: &EmbeddedLog,
     number: u32,
     end: u64,
-    store: RocksStore,
+    store: WriteBehind,
     memory_budget_bytes: usize,
     progress: Progress<'_>,
 ) -> Result<(), ReplayError> {
@@ -107,7 +107,7 @@ fn copy_partition<L: ReadLog + Sync>(
             Commit::Fenced => return Err(LogError::Io(format!("partition {number} was taken by another")).into()),
         }
         if next >= end {
-            replay.partition().stored().flush()?;
+            replay.partition().stored().written()?.flush()?;
             return Ok(());
         }
     }

@@ -10,7 +10,7 @@ use recant_eventlog::{Committed, ReadLog};
 use recant_projections::{
     audit, fold,
     justification::digest::to_hex,
-    store::{Store, StoreError, rocks::RocksStore},
+    store::{Store, StoreError, behind::WriteBehind, rocks::RocksStore},
     tables::{partition, spaces},
 };
 
@@ -58,7 +58,7 @@ pub fn anew<L: ReadLog + Sync>(
 ) -> Result<Rebuilt, ReplayError> {
     let committed = log.committed(number)?;
     let old = Old::read(old, log, &committed);
-    let store = RocksStore::open(building)?;
+    let store = RocksStore::open(building).and_then(WriteBehind::new)?;
     let mut replay = Replay::over(log, number, store, memory_budget_bytes, progress)?;
     let mut differences = Vec::new();
     if let Some(at) = old.comparable_at(&committed) {
@@ -71,7 +71,7 @@ pub fn anew<L: ReadLog + Sync>(
     if partition.outputs_hash() != committed.metadata {
         return Err(ReplayError::NotDeterministic { partition: number, offset: committed.next_offset });
     }
-    partition.stored().flush()?;
+    partition.stored().written()?.flush()?;
     let old = match old {
         Old::Readable { found, .. } if found.is_empty() && differences.is_empty() => OldState::Same,
         Old::Readable { found, .. } => OldState::Differs(found.into_iter().chain(differences).collect()),

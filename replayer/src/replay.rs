@@ -227,7 +227,7 @@ impl<'l, L: ReadLog + Sync, S: WriteStore> Replay<'l, L, S> {
             let detail = format!("its log ends at {}, and was processed up to {end}", self.next_offset);
             return Err(ReplayError::Incomplete { partition: self.number, detail });
         }
-        Ok(())
+        Ok(self.partition.finish()?)
     }
 
     fn fold(&mut self, record: &Record, observer: &mut impl Observer<S>) -> Result<(), ReplayError> {

@@ -7,7 +7,7 @@ use recant_eventlog::ReadLog;
 use recant_processor::checkpoints;
 use recant_projections::{
     query,
-    store::{Store, rocks::RocksStore},
+    store::{Store, behind::WriteBehind, rocks::RocksStore},
     tables::{self, Table, events, partition},
 };
 use recant_proto::{
@@ -71,7 +71,7 @@ fn branch<'a>(
     change: &Change,
     scratch: &Path,
     progress: &'a (dyn Fn(u64) + Sync),
-) -> Result<Replay<'a, ReadableLog, RocksStore>> {
+) -> Result<Replay<'a, ReadableLog, WriteBehind>> {
     let (log, number) = (view.viewer.log(), view.moment.position.partition);
     let first = change.without.first().map_or(change.after + 1, |first| *first.min(&(change.after + 1)));
     let kept = checkpoints::kept(&place.data, number).map_err(|error| Problem::file(&place.data, &error))?;
@@ -82,14 +82,14 @@ fn branch<'a>(
         let opened = std::fs::create_dir(&directory)
             .and_then(|()| checkpoints::branch(&checkpoint, &directory))
             .map_err(anyhow::Error::from)
-            .and_then(|()| Ok(RocksStore::open(&directory)?))
+            .and_then(|()| Ok(RocksStore::open(&directory).and_then(WriteBehind::new)?))
             .and_then(|store| Ok(Replay::over(log, number, store, place.memory_budget_bytes, progress)?));
         match opened {
             Ok(branch) => return Ok(branch),
             Err(error) => tracing::warn!(path = %checkpoint.path.display(), %error, "a checkpoint is of no use"),
         }
     }
-    let store = RocksStore::open(&scratch.join("0"))?;
+    let store = RocksStore::open(&scratch.join("0")).and_then(WriteBehind::new)?;
     Ok(Replay::over(log, number, store, place.memory_budget_bytes, progress)?)
 }
 

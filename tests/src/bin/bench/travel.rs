@@ -14,7 +14,7 @@ use recant_processor::{
     viewer::Viewer,
 };
 use recant_projections::{
-    store::{Batch, Entry, Store, StoreError, Visit, WriteStore, rocks::RocksStore},
+    store::{Batch, Entry, Store, StoreError, Visit, WriteStore, behind::WriteBehind, rocks::RocksStore},
     tables::Table,
 };
 use recant_proto::{names, position::Incarnation, v1::Event};
@@ -97,7 +97,8 @@ pub fn replay(partitions: u32, events: u32, seed: u64) -> Result<Replayed, Box<d
     let budget_bytes = MEMORY_BUDGET_BYTES / parallel::workers(partitions as usize);
     let started = Instant::now();
     parallel::each((0..partitions).collect(), |number| {
-        let store = RocksStore::open(&directory.path().join(format!("replayed-{number}")))?;
+        let store =
+            RocksStore::open(&directory.path().join(format!("replayed-{number}"))).and_then(WriteBehind::new)?;
         let mut replay = Replay::over(log, number, store, budget_bytes, &|_| {})?;
         replay.up_to(log.committed(number)?.next_offset, &mut Nobody)
     })?;
