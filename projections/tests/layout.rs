@@ -7,7 +7,7 @@ use recant_projections::{
         SpaceNumber, Table, actions, events,
         ids::{self, Namespace},
         justification_covers, justifications, moved, moves, node_states, nodes, partition, retractions, said, segments,
-        sources, times, uses,
+        source_history, sources, times, uses,
     },
 };
 use recant_proto::id::Standing;
@@ -22,9 +22,9 @@ fn hex(bytes: &[u8]) -> String {
 fn tables_keep_their_names() {
     let names: Vec<&str> = Table::ALL.iter().map(|table| table.name()).collect();
     let frozen = "partition spaces events ids nodes node_states justifications justification_covers sources retractions \
-                  actions moves moved times uses written said segments";
+                  actions moves moved times uses written said segments source_history";
     assert_eq!(names.join(" "), frozen);
-    assert_eq!((partition::FORMAT_VERSION, partition::LOGIC_VERSION), (2, 1));
+    assert_eq!((partition::FORMAT_VERSION, partition::LOGIC_VERSION), (3, 1));
 }
 
 #[test]
@@ -38,6 +38,7 @@ fn keys_keep_their_layout() {
         (justifications::key(SPACE, justification), "0102030400000007"),
         (justification_covers::key(SPACE, justification), "0102030400000007"),
         (sources::key(SPACE, 9), "0102030400000009"),
+        (source_history::key(SPACE, 9, 258), "01020304000000090000000000000102"),
         (retractions::key(SPACE, 9), "0102030400000009"),
         (moves::key(SPACE, 258, Node(5)), "01020304000000000000010200000005"),
         (uses::key(SPACE, uses::block(Node(1025)), 3), "010203040000000100000003"),
