@@ -89,6 +89,7 @@ impl Loader {
         rows_max: usize,
     ) -> Result<bool, StoreError> {
         if self.nodes == 0 {
+            check_last(store, space)?;
             // Two premises for each justification is a guess, and only costs or saves a move.
             let sizes = Sizes { nodes: space.nodes, justifications: space.justifications };
             self.graph.reserve(sizes, 2 * space.justifications as usize);
@@ -263,6 +264,22 @@ impl Loader {
         self.written.put_into(&mut self.listed);
         Ok((self.graph, self.listed))
     }
+}
+
+/// Whether the last node and the last justification are there: room is made for as many as the space says it has, and a number
+/// that is damaged can be any.
+fn check_last(store: &impl Store, space: &spaces::Row) -> Result<(), StoreError> {
+    if let Some(last) = space.nodes.checked_sub(1)
+        && store.get(Table::Nodes, &nodes::key(space.space(), Node(last)))?.is_none()
+    {
+        return Err(damaged(Table::Nodes, format!("node {last} is missing")));
+    }
+    if let Some(last) = space.justifications.checked_sub(1)
+        && store.get(Table::Justifications, &justifications::key(space.space(), Justification::new(last)))?.is_none()
+    {
+        return Err(damaged(Table::Justifications, format!("justification {last} is missing")));
+    }
+    Ok(())
 }
 
 /// The only numbers in rows that nothing else has to find first.

@@ -6,6 +6,7 @@
 use std::{path::Path, time::Instant};
 
 use prost::Message as _;
+use recant_processor::memory::Memory;
 use recant_projections::{
     fold::{Fate, FoldError, Folded, Forms, Input, Partition},
     store::{StoreError, behind::WriteBehind, rocks::RocksStore},
@@ -71,7 +72,8 @@ pub struct Bed {
 impl Bed {
     /// Opens the state in a directory.
     pub fn open(directory: &Path, forms: Forms) -> Result<Bed, DurableError> {
-        let store = RocksStore::open(directory).and_then(WriteBehind::new)?;
+        let memory = Memory::default();
+        let store = RocksStore::open_sharing(directory, memory.of_state()).and_then(WriteBehind::new)?;
         let partition = Partition::open(store, Incarnation([7; 16]), 0)?.with_forms(forms);
         Ok(Bed { next: partition.next_offset(), partition })
     }
