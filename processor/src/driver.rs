@@ -11,7 +11,7 @@ mod recovery;
 
 use std::sync::Arc;
 
-use recant_eventlog::{Commit, Committed, Epoch, LogError, Output, ProcessLog, ReadLimit, Record, Topic};
+use recant_eventlog::{Commit, Committed, Epoch, LogError, Output, ProcessLog, ReadLimit, ReadLog, Record, Topic};
 use recant_projections::{
     fold::{self, FoldError, Folded, Forms, Input, Message, Partition},
     store::WriteStore,
@@ -338,8 +338,13 @@ pub fn input(record: &Record) -> Input<'_> {
     }
 }
 
+/// The log, as the source of what it causes.
+pub fn source_of(log: &impl ReadLog) -> String {
+    format!("urn:recant:{}", log.incarnation())
+}
+
 /// An output as it lies in its topic: a CloudEvent in binary mode.
-fn to_log(output: fold::Output, source: &str, traceparent: Option<&(String, Vec<u8>)>) -> Output {
+pub fn to_log(output: fold::Output, source: &str, traceparent: Option<&(String, Vec<u8>)>) -> Output {
     let (topic, id, kind) = match &output.message {
         Message::Rejection(rejection) => (Topic::Rejected, rejection.position.clone(), names::CE_TYPE_REJECTION),
         Message::Change(change) => (Topic::Changes, change.id.clone(), names::CE_TYPE_CHANGE),

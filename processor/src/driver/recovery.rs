@@ -9,7 +9,7 @@ use recant_projections::{
     store::WriteStore,
 };
 
-use super::{BatchLimit, DriveError, Driver, Phase, input};
+use super::{BatchLimit, DriveError, Driver, Phase, input, source_of};
 use crate::{digests::Digests, measures::Measures};
 
 /// The state of a partition that follows what was published, and publishes nothing.
@@ -125,7 +125,7 @@ impl<L: ProcessLog, S: WriteStore> Recovery<L, S> {
         let Shadow { log, partition, number, limit } = self.shadow;
         let digests = Digests::resume(&*log, number, partition.next_offset(), limit.digest_interval_events)?;
         Ok(Driver {
-            source: format!("urn:recant:{}", log.incarnation()),
+            source: source_of(&*log),
             log,
             partition,
             number,

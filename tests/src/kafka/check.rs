@@ -7,6 +7,7 @@ use std::{
 };
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use prost::Message as _;
 use recant_eventlog::{ReadLimit, ReadLog, Record, Topic, kafka::KafkaLog};
 use recant_processor::{driver::input, viewer::Viewer};
 use recant_projections::{
@@ -14,7 +15,7 @@ use recant_projections::{
     store::{Store, memory::MemoryStore},
     tables::{partition as standing, spaces},
 };
-use recant_proto::wire;
+use recant_proto::{v1::Change, wire};
 use serde_json::Value;
 
 use super::{load::Load, python};
@@ -156,9 +157,22 @@ fn consumed(log: &KafkaLog, topic: Topic) -> BTreeMap<u32, Vec<Published>> {
     let mut seen: BTreeMap<u32, Vec<Published>> = BTreeMap::new();
     for record in python::run("consume", &[&settings.brokers, settings.names.topic(topic)]) {
         let partition = record["partition"].as_u64().expect("a number") as u32;
-        seen.entry(partition).or_default().push(published(&record));
+        let record = published(&record);
+        // Where processes end differs from run to run, and with it where digests are; `recant verify` compares those.
+        if topic != Topic::Changes || !is_digest(&record) {
+            seen.entry(partition).or_default().push(record);
+        }
     }
     seen
+}
+
+fn is_digest(record: &Published) -> bool {
+    Change::decode(record.value.as_slice()).is_ok_and(|change| change.digest.is_some())
+}
+
+/// How many changes and summaries of cascades a stock client sees, over all partitions.
+pub fn changes_seen(log: &KafkaLog) -> usize {
+    consumed(log, Topic::Changes).values().map(Vec::len).sum()
 }
 
 fn published(record: &Value) -> Published {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use recant_eventlog::{Commit, Committed, Epoch, Output, ProcessLog as _, ReadLimit, ReadLog as _, Record, Topic};
 use recant_processor::driver::{self, BatchLimit, DriveError, Driver};
-use recant_projections::fold::{Folded, Message, Partition};
+use recant_projections::fold::{Folded, Partition};
 use recant_proto::{names, position::Position};
 
 use super::{
@@ -130,7 +130,7 @@ impl Second {
     }
 
     fn recover(&mut self, committed: &Committed) -> Result<(), DriveError> {
-        let mut outputs = Vec::new();
+        let (source, mut outputs) = (driver::source_of(&*self.log), Vec::new());
         while self.state.next_offset() < committed.next_offset {
             let mut records = self.log.read(Topic::Events, self.number, self.state.next_offset(), self.limit.read)?;
             records.retain(|record| record.position.offset < committed.next_offset);
@@ -141,7 +141,7 @@ impl Second {
                 });
             }
             for record in &records {
-                outputs.extend(to_log(self.state.fold(&driver::input(record))?, record));
+                outputs.extend(to_log(self.state.fold(&driver::input(record))?, &source, record));
             }
             self.write()?;
         }
@@ -172,11 +172,11 @@ impl Second {
         records: &[Record],
         observe: &mut dyn FnMut(Position, &Folded),
     ) -> Result<driver::Step, DriveError> {
-        let mut outputs = Vec::new();
+        let (source, mut outputs) = (driver::source_of(&*self.log), Vec::new());
         for record in records {
             let folded = self.state.fold(&driver::input(record))?;
             observe(record.position, &folded);
-            outputs.extend(to_log(folded, record));
+            outputs.extend(to_log(folded, &source, record));
         }
         if self.plant == Plant::OpenBatchLeaks {
             self.state.store()?;
@@ -239,19 +239,7 @@ impl Drives for Second {
     }
 }
 
-fn to_log(folded: Folded, record: &Record) -> Vec<Output> {
+fn to_log(folded: Folded, source: &str, record: &Record) -> Vec<Output> {
     let traceparent = record.headers.iter().find(|(name, _)| name == names::TRACEPARENT);
-    let output = |output: recant_projections::fold::Output| {
-        let mut headers = vec![(names::CONTENT_TYPE.to_owned(), names::PROTOBUF.into())];
-        let topic = match &output.message {
-            Message::Rejection(_) => Topic::Rejected,
-            Message::Change(change) => {
-                headers.push((names::CE_ID.to_owned(), change.id.clone().into_bytes()));
-                Topic::Changes
-            }
-        };
-        headers.extend(traceparent.cloned());
-        Output { topic, key: output.key, headers, value: output.value }
-    };
-    folded.outputs.into_iter().map(output).collect()
+    folded.outputs.into_iter().map(|output| driver::to_log(output, source, traceparent)).collect()
 }
