@@ -21,8 +21,8 @@ fn hex(bytes: &[u8]) -> String {
 #[test]
 fn tables_keep_their_names() {
     let names: Vec<&str> = Table::ALL.iter().map(|table| table.name()).collect();
-    let frozen = "partition spaces events ids nodes node_states justifications justification_covers sources retractions \
-                  actions moves moved times uses written said segments source_history";
+    let frozen = "partition spaces events ids nodes node_states justifications justification_covers sources \
+                  source_history retractions actions moves moved times uses written said segments";
     assert_eq!(names.join(" "), frozen);
     assert_eq!((partition::FORMAT_VERSION, partition::LOGIC_VERSION), (3, 1));
 }
