@@ -213,7 +213,7 @@ impl<L: ProcessLog, S: WriteStore> Driver<L, S> {
     /// log is not where the state is, which was told when it came about.
     pub fn publish_digests(&mut self) -> Result<(), DriveError> {
         let next_offset = self.partition.next_offset();
-        let is_between_batches = matches!(self.phase, Phase::Ready) && self.partition.open_rows() == 0;
+        let is_between_batches = self.is_between_batches() && !self.partition.is_batch_open();
         if !is_between_batches || self.log.committed(self.number)?.next_offset != next_offset {
             return Ok(());
         }

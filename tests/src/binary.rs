@@ -14,6 +14,7 @@
 pub mod story;
 
 use std::{
+    collections::BTreeMap,
     ffi::OsStr,
     io::{BufRead, BufReader, Read, Write},
     path::{Path, PathBuf},
@@ -362,6 +363,27 @@ pub fn check_no_null(value: &Value) {
         Value::Object(members) => members.values().for_each(check_no_null),
         _ => {}
     }
+}
+
+/// Path and content of every file below a directory.
+pub fn files(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in std::fs::read_dir(directory).expect("a directory can be read") {
+        let path = entry.expect("its entries too").path();
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else {
+            let content = std::fs::read(&path).expect("a file can be read");
+            found.insert(path, content);
+        }
+    }
+    found
+}
+
+/// The same without RocksDB's logs and locks, which reading changes.
+pub fn lasting_files(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let lasts = |path: &Path| path.file_name().is_some_and(|name| !name.to_string_lossy().starts_with("LO"));
+    files(directory).into_iter().filter(|(path, _)| lasts(path)).collect()
 }
 
 /// Copies a directory with all that is in it.

@@ -38,53 +38,22 @@ pub struct Planted {
     pub names_node: bool,
 }
 
+const fn in_state(name: &'static str, names_node: bool, plant: fn(&Path)) -> Planted {
+    Planted { name, plant, found_as: "state", names_node }
+}
+
 /// Every kind of difference.
 pub const ALL: &[Planted] = &[
-    Planted {
-        name: "a byte of a node's row",
-        plant: |data| flip_row(data, Table::Nodes),
-        found_as: "state",
-        names_node: true,
-    },
-    Planted {
-        name: "a byte of a justification",
-        plant: |data| flip_row(data, Table::Justifications),
-        found_as: "state",
-        names_node: true,
-    },
-    Planted {
-        name: "a byte of what an event moved",
-        plant: |data| flip_row(data, Table::Moves),
-        found_as: "state",
-        names_node: true,
-    },
-    Planted {
-        name: "a byte of an action",
-        plant: |data| flip_row(data, Table::Actions),
-        found_as: "state",
-        names_node: true,
-    },
-    Planted {
-        name: "a byte of a retraction",
-        plant: |data| flip_row(data, Table::Retractions),
-        found_as: "state",
-        names_node: false,
-    },
-    Planted {
-        name: "a byte of a source",
-        plant: |data| flip_row(data, Table::Sources),
-        found_as: "state",
-        names_node: false,
-    },
-    Planted {
-        name: "a byte of an event's fate",
-        plant: |data| flip_row(data, Table::Events),
-        found_as: "state",
-        names_node: false,
-    },
-    Planted { name: "an id less", plant: drop_id, found_as: "state", names_node: false },
-    Planted { name: "a time less", plant: drop_time, found_as: "state", names_node: false },
-    Planted { name: "a byte of a space", plant: flip_space, found_as: "state", names_node: false },
+    in_state("a byte of a node's row", true, |data| flip_row(data, Table::Nodes)),
+    in_state("a byte of a justification", true, |data| flip_row(data, Table::Justifications)),
+    in_state("a byte of what an event moved", true, |data| flip_row(data, Table::Moves)),
+    in_state("a byte of an action", true, |data| flip_row(data, Table::Actions)),
+    in_state("a byte of a retraction", false, |data| flip_row(data, Table::Retractions)),
+    in_state("a byte of a source", false, |data| flip_row(data, Table::Sources)),
+    in_state("a byte of an event's fate", false, |data| flip_row(data, Table::Events)),
+    in_state("an id less", false, drop_id),
+    in_state("a time less", false, drop_time),
+    in_state("a byte of a space", false, flip_space),
     Planted {
         name: "a byte of a file of the state",
         plant: flip_file,

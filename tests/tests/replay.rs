@@ -3,9 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
-use std::{collections::BTreeMap, fs, path::Path};
-
-use recant_tests::binary::{Desk, items, number, run, story, text, texts};
+use recant_tests::binary::{Desk, items, lasting_files, number, run, story, text, texts};
 use serde_json::{Value, json};
 
 /// An event that happened at a time.
@@ -61,21 +59,6 @@ fn answers(desk: &Desk, data: &str, space: &str, as_of: Option<&str>) -> Vec<Val
     answers
 }
 
-/// The content of every file that is not RocksDB's log or lock.
-fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
-    let mut found = BTreeMap::new();
-    for entry in fs::read_dir(directory).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-        if path.is_dir() {
-            found.extend(files(&path).into_iter().map(|(below, content)| (format!("{name}/{below}"), content)));
-        } else if !name.starts_with("LO") {
-            found.insert(name, fs::read(&path).unwrap());
-        }
-    }
-    found
-}
-
 #[test]
 fn the_past_is_a_directory_that_answers_as_the_past_did() {
     // Between days; exactly at an event; and after the last.
@@ -83,7 +66,7 @@ fn the_past_is_a_directory_that_answers_as_the_past_did() {
     for (partitions, moments) in [("1", &one[..]), ("3", &one[1..2])] {
         let desk = told(partitions);
         let data = desk.path("data").to_str().unwrap().to_owned();
-        let before = files(&desk.path("data"));
+        let before = lasting_files(&desk.path("data"));
         for (number, when) in moments.iter().enumerate() {
             let past = format!("past-{number}");
             desk.json(["replay", "--until", when, "--into", &past]);
@@ -100,7 +83,7 @@ fn the_past_is_a_directory_that_answers_as_the_past_did() {
             assert_eq!(verified["ok"], true, "{verified}");
             desk.json(["doctor", "--data", &past]);
         }
-        assert_eq!(files(&desk.path("data")), before, "what it was made from is as it was");
+        assert_eq!(lasting_files(&desk.path("data")), before, "what it was made from is as it was");
     }
 }
 
@@ -124,12 +107,12 @@ fn the_past_at_a_position_is_all_that_the_log_had_taken_by_then() {
 fn the_past_is_not_written_to_and_nothing_is_overwritten() {
     let desk = told("1");
     desk.done(["replay", "--until", DAYS[1], "--into", "past"]);
-    let before = files(&desk.path("past"));
+    let before = lasting_files(&desk.path("past"));
     desk.problem(1, "past", ["retract", "--source", "web:page", "--data", "past"]);
     let file = desk.lines("more.jsonl", &[story::observed("more", "s", "more")]);
     desk.problem(1, "past", ["append", &file, "--data", "past"]);
     desk.problem(2, "not_empty", ["replay", "--until", DAYS[1], "--into", "past"]);
-    assert_eq!(files(&desk.path("past")), before);
+    assert_eq!(lasting_files(&desk.path("past")), before);
     // A preview writes nothing: what if it had been retracted then.
     assert_eq!(desk.json(["retract", "--source", "web:page", "--preview", "--data", "past"])["preview"], true);
     // Before the first time that RFC 3339 can write, which is where a log from historical data begins.

@@ -31,7 +31,7 @@ use recant_processor::{
     standalone::{NewEvent, NewLog, Standalone},
 };
 use recant_proto::{position::Incarnation, wire};
-use recant_tests::binary::{Desk, Random, copy_directory, items, number, run, story, text};
+use recant_tests::binary::{Desk, Random, copy_directory, files, items, number, run, story, text};
 use serde_json::{Value, json};
 
 fn argument(path: &Path) -> String {
@@ -50,20 +50,6 @@ fn answers(desk: &Desk, data: &Path) -> BTreeMap<String, Value> {
         }
         let changes = ["watch", "--from", "earliest", "--until-caught-up", "--json", "--space", space, "--data", &data];
         found.insert(format!("{space} changes"), json!(desk.done(changes)));
-    }
-    found
-}
-
-/// Path and content of every file below a directory.
-fn files(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-    let mut found = BTreeMap::new();
-    for entry in fs::read_dir(directory).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            found.extend(files(&path));
-        } else {
-            found.insert(path.clone(), fs::read(&path).unwrap());
-        }
     }
     found
 }

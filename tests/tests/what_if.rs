@@ -2,9 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::collections::BTreeMap;
 
-use recant_tests::binary::{Desk, items, number, story, text, texts};
+use recant_tests::binary::{Desk, items, lasting_files, number, story, text, texts};
 use serde_json::{Value, json};
 
 /// The story, with a retraction and a reinstatement in it.
@@ -44,26 +44,11 @@ fn would_be(desk: &Desk, told: &Value) -> BTreeMap<String, String> {
     statuses
 }
 
-/// The content of every file that is not RocksDB's log or lock.
-fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
-    let mut found = BTreeMap::new();
-    for entry in fs::read_dir(directory).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-        if path.is_dir() {
-            found.extend(files(&path).into_iter().map(|(below, content)| (format!("{name}/{below}"), content)));
-        } else if !name.starts_with("LO") {
-            found.insert(name, fs::read(&path).unwrap());
-        }
-    }
-    found
-}
-
 #[test]
 fn what_would_be_is_what_is_where_it_happened() {
     let events = events();
     let real = filled(&events);
-    let before = files(&real.path("data"));
+    let before = lasting_files(&real.path("data"));
     let portal = story::retracted("r-portal", "web:portal");
     let file = real.lines("with.jsonl", std::slice::from_ref(&portal));
     // Behind the log's own first record; in the midst; at the end.
@@ -85,7 +70,7 @@ fn what_would_be_is_what_is_where_it_happened() {
     }
     let nothing = real.json(["what-if", "--source", "web:never-seen", "--at", "0:3"]);
     assert_eq!((number(&nothing["changed"]), &nothing["money"]), (0, &json!([])));
-    assert_eq!(files(&real.path("data")), before, "nothing real changed");
+    assert_eq!(lasting_files(&real.path("data")), before, "nothing real changed");
     assert_eq!(real.left_behind(), 0, "the branch is removed");
 }
 

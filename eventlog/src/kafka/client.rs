@@ -77,17 +77,26 @@ pub(super) fn refused(error: &KafkaError, settings: &Settings) -> LogError {
     LogError::Setting(settings.passthrough.without_secrets(&detail))
 }
 
-/// A request that failed.
-pub(super) fn failed(what: &str, error: &KafkaError) -> LogError {
+/// Whether no broker answered, which passes.
+pub(super) fn is_unanswered(code: RDKafkaErrorCode) -> bool {
     use RDKafkaErrorCode as Code;
-    match error.rdkafka_error_code() {
-        Some(
-            Code::AllBrokersDown
+    matches!(
+        code,
+        Code::AllBrokersDown
             | Code::BrokerTransportFailure
             | Code::Resolve
             | Code::OperationTimedOut
             | Code::RequestTimedOut
-            | Code::MessageTimedOut
+    )
+}
+
+/// A request that failed.
+pub(super) fn failed(what: &str, error: &KafkaError) -> LogError {
+    use RDKafkaErrorCode as Code;
+    match error.rdkafka_error_code() {
+        Some(code) if is_unanswered(code) => LogError::Unreachable(format!("{what}: {error}")),
+        Some(
+            Code::MessageTimedOut
             | Code::TimedOutQueue
             | Code::CoordinatorNotAvailable
             | Code::NotCoordinator

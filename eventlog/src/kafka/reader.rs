@@ -21,7 +21,7 @@ use recant_proto::position::Position;
 
 use super::{
     REQUEST_TIMEOUT,
-    client::{Quiet, create_consumer, failed},
+    client::{Quiet, create_consumer, failed, is_unanswered},
     native,
     settings::Settings,
 };
@@ -196,15 +196,9 @@ impl Reader {
         let from = self.next.unwrap_or_default();
         match error.rdkafka_error_code() {
             // librdkafka connects again by itself, and says these things many times over.
-            Some(
-                Code::AllBrokersDown
-                | Code::BrokerTransportFailure
-                | Code::Resolve
-                | Code::OperationTimedOut
-                | Code::RequestTimedOut
-                | Code::NotLeaderForPartition
-                | Code::LeaderNotAvailable,
-            ) => {
+            Some(code)
+                if is_unanswered(code) || matches!(code, Code::NotLeaderForPartition | Code::LeaderNotAvailable) =>
+            {
                 tracing::debug!(topic = self.topic, partition = self.partition, %error, "fetching goes on");
                 Ok(Fetched::Nothing)
             }

@@ -318,7 +318,8 @@ impl<S: WriteStore> Partition<S> {
         Ok(self.store.finish()?)
     }
 
-    fn is_batch_open(&self) -> bool {
+    /// Whether something was folded that is not stored; it may have no rows yet.
+    pub fn is_batch_open(&self) -> bool {
         self.row.next_offset != self.stored_offset
     }
 

@@ -80,7 +80,8 @@ impl Resident {
     /// The uses of nodes by the justifications from one on, the oldest first.
     pub fn uses_from(&self, first: Justification) -> HashMap<Node, Vec<Justification>> {
         let mut uses: HashMap<Node, Vec<Justification>> = HashMap::new();
-        for (justification, state) in self.justifications().skip(first.number() as usize) {
+        let newer = self.justifications.get(first.number() as usize..).unwrap_or_default();
+        for (justification, state) in (first.number()..).map(Justification::new).zip(newer) {
             self.premises_of(state).for_each(|premise| uses.entry(premise).or_default().push(justification));
         }
         uses

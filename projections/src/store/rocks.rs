@@ -7,7 +7,8 @@
 use std::{ops::ControlFlow, path::Path, sync::Arc};
 
 use rocksdb::{
-    ColumnFamily, DB, Direction, IteratorMode, Options, ReadOptions, WriteBatch, properties::BACKGROUND_ERRORS,
+    BottommostLevelCompaction, ColumnFamily, CompactOptions, DB, Direction, IteratorMode, Options, ReadOptions,
+    WriteBatch, properties::BACKGROUND_ERRORS,
 };
 
 use super::{
@@ -289,11 +290,14 @@ impl RocksStore {
         Ok(())
     }
 
-    /// Brings everything into the last level of its table.
+    /// Rewrites everything into the last level of its table, as that is set.
     pub fn compact(&self) -> Result<(), StoreError> {
         self.flush()?;
+        let mut options = CompactOptions::default();
+        // Else what lies in one piece is only moved there.
+        options.set_bottommost_level_compaction(BottommostLevelCompaction::Force);
         for table in Table::ALL {
-            self.database.compact_range_cf(self.family(*table)?, None::<&[u8]>, None::<&[u8]>);
+            self.database.compact_range_cf_opt(self.family(*table)?, None::<&[u8]>, None::<&[u8]>, &options);
         }
         Ok(())
     }

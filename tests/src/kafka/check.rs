@@ -7,7 +7,6 @@ use std::{
 };
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use prost::Message as _;
 use recant_eventlog::{ReadLimit, ReadLog, Record, Topic, kafka::KafkaLog};
 use recant_processor::{driver::input, viewer::Viewer};
 use recant_projections::{
@@ -15,13 +14,13 @@ use recant_projections::{
     store::{Store, memory::MemoryStore},
     tables::{partition as standing, spaces},
 };
-use recant_proto::{v1::Change, wire};
+use recant_proto::wire;
 use serde_json::Value;
 
 use super::{load::Load, python};
 use crate::{
     binary::{text, wait_until},
-    crash::check::Verdict,
+    crash::check::{Verdict, is_digest},
 };
 
 /// A record, as a stock client and as the fold has it.
@@ -159,15 +158,11 @@ fn consumed(log: &KafkaLog, topic: Topic) -> BTreeMap<u32, Vec<Published>> {
         let partition = record["partition"].as_u64().expect("a number") as u32;
         let record = published(&record);
         // Where processes end differs from run to run, and with it where digests are; `recant verify` compares those.
-        if topic != Topic::Changes || !is_digest(&record) {
+        if topic != Topic::Changes || !is_digest(&record.value) {
             seen.entry(partition).or_default().push(record);
         }
     }
     seen
-}
-
-fn is_digest(record: &Published) -> bool {
-    Change::decode(record.value.as_slice()).is_ok_and(|change| change.digest.is_some())
 }
 
 /// How many changes and summaries of cascades a stock client sees, over all partitions.
