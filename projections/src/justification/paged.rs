@@ -154,6 +154,7 @@ impl<R: Rows> View<'_, R> {
         self.missed();
         let bytes = justifications::bytes(self.rows, self.space, justification)?;
         let head = justifications::Row::decode(&bytes)?.head;
+        justifications::check_older(justification, head.next_of_head)?;
         let premises: Vec<Node> = head.premises.nodes().collect();
         let key = justification_covers::key(self.space, justification);
         let covers = self.rows.read(Table::JustificationCovers, &key)?;

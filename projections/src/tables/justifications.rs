@@ -198,7 +198,20 @@ pub fn bytes(store: &impl Read, space: SpaceNumber, justification: Justification
 
 /// A justification.
 pub fn get(store: &impl Read, space: SpaceNumber, justification: Justification) -> Result<Whole, StoreError> {
-    Whole::decode(&bytes(store, space, justification)?)
+    let whole = Whole::decode(&bytes(store, space, justification)?)?;
+    check_older(justification, whole.next_of_head)?;
+    Ok(whole)
+}
+
+/// Whether the next of a list is older, as it is unless the row is damaged: else whoever follows the list may never end.
+pub fn check_older(of: Justification, next: Option<Justification>) -> Result<(), StoreError> {
+    match next {
+        Some(next) if next >= of => {
+            let detail = format!("justification {} is followed by {}, which is no older", of.number(), next.number());
+            Err(damaged(Table::Justifications, detail))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The justification of an id, if it has arrived.
@@ -217,6 +230,14 @@ pub fn find(store: &impl Read, space: SpaceNumber, id: &str) -> Result<Option<Ju
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A list that runs in a circle is damage, and no endless walk.
+    #[test]
+    fn what_follows_is_older() {
+        let at = Justification::new;
+        assert!(check_older(at(3), None).is_ok() && check_older(at(3), Some(at(2))).is_ok());
+        assert!(check_older(at(3), Some(at(3))).is_err() && check_older(at(3), Some(at(4))).is_err());
+    }
 
     /// What is read of a justification is what was written of it, and a head that is cut anywhere is noticed.
     #[test]
