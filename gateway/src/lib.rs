@@ -1,0 +1,1 @@
+//! What people and agents call: HTTP and its change stream, MCP, and who may do what.
