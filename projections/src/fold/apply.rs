@@ -29,6 +29,9 @@ use crate::{
     },
 };
 
+/// So few names are looked through quicker than they are hashed.
+const LOOKED_THROUGH_MAX: usize = 16;
+
 type Published = (Vec<Output>, Work);
 
 /// Applies a body to its space.
@@ -172,15 +175,23 @@ impl<S: Store> Context<'_, S> {
 
     /// The node of an id, named now if it was not.
     pub(crate) fn name_node(&mut self, id: &str) -> Result<Node, StoreError> {
-        if let Some(node) = self.known_node(id)? {
-            return Ok(node);
+        match self.known_node(id)? {
+            Some(node) => Ok(node),
+            None => {
+                let node = self.number_node(id);
+                self.staged.put(Table::Nodes, nodes::key(self.space.number(), node), nodes::named(id));
+                Ok(node)
+            }
         }
+    }
+
+    /// Numbers an id that has not been named. The row of the node is for the caller.
+    fn number_node(&mut self, id: &str) -> Node {
         let node = self.space.name_node();
         let space = self.space.number();
-        self.staged.put(Table::Ids, ids::key(space, Namespace::Node, id), node.0.to_be_bytes().to_vec());
-        self.staged.put(Table::Nodes, nodes::key(space, node), nodes::named(id));
+        self.staged.put(Table::Ids, ids::key(space, Namespace::Node, id), node.0.to_be_bytes());
         self.known_ids.insert(space, id, node);
-        Ok(node)
+        node
     }
 
     /// The source of an id with its row, named now if it was not.
@@ -274,8 +285,14 @@ impl<S: Store> Context<'_, S> {
         if has_arrived && reason.is_none() {
             return Ok((Vec::new(), Work::default()));
         }
+        let is_own_premise = reason.as_ref().is_some_and(|reason| reason.premises.contains(&birth.id));
         let premises = self.name_premises(reason.as_ref())?;
-        let node = self.name_node(birth.id)?;
+        let node = match named {
+            Some(node) => node,
+            None if is_own_premise => self.name_node(birth.id)?,
+            // Its row comes when it is settled.
+            None => self.number_node(birth.id),
+        };
         let mut edit = Edit::default();
         let mut newborn = None;
         if !has_arrived {
@@ -346,9 +363,7 @@ impl<S: Store> Context<'_, S> {
         Self: 'b,
     {
         let Some(justification) = justification else { return Ok(None) };
-        let mut premises: Vec<&str> = Vec::with_capacity(justification.premises.len());
-        let mut seen = hashbrown::HashSet::with_capacity(justification.premises.len());
-        premises.extend(justification.premises.iter().map(String::as_str).filter(|premise| seen.insert(*premise)));
+        let premises = each_once(&justification.premises);
         let id = if justification.id.is_empty() { None } else { Some(justification.id.as_str()) };
         let space = self.space.number();
         let known = match id {
@@ -568,4 +583,20 @@ fn merge(mut known: SourceDeclared, declared: &SourceDeclared) -> SourceDeclared
     known.cost_millionths = declared.cost_millionths.or(known.cost_millionths);
     known.attributes.extend(declared.attributes.clone());
     known
+}
+
+/// Names in their order, each once.
+fn each_once(names: &[String]) -> Vec<&str> {
+    let mut once: Vec<&str> = Vec::with_capacity(names.len());
+    if names.len() <= LOOKED_THROUGH_MAX {
+        for name in names {
+            if !once.contains(&name.as_str()) {
+                once.push(name);
+            }
+        }
+        return once;
+    }
+    let mut seen = hashbrown::HashSet::with_capacity(names.len());
+    once.extend(names.iter().map(String::as_str).filter(|name| seen.insert(*name)));
+    once
 }

@@ -43,9 +43,9 @@ impl<T: Ord> Lowest<T> {
         lowest.map(|Reverse(item)| item)
     }
 
-    /// For how many it has room.
-    pub fn capacity(&self) -> usize {
-        self.first.capacity().max(self.later.capacity())
+    /// Bytes in use.
+    pub fn bytes(&self) -> usize {
+        (self.first.capacity() + self.later.capacity()) * size_of::<T>()
     }
 }
 

@@ -14,6 +14,10 @@ use super::{
     settle::Scratch,
 };
 
+/// The room of the last operation is kept for the next where it is at most so small a part of the graph, or so small.
+const SCRATCH_SHARE: usize = 8;
+const SCRATCH_BYTES_MIN: usize = 4 << 10;
+
 /// One edge: a premise of a justification.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Edge {
@@ -94,8 +98,12 @@ impl Resident {
         self.premises.reserve_exact(premises);
     }
 
-    /// Bytes in use by the arrays.
+    /// Bytes in use.
     pub fn resident_bytes(&self) -> usize {
+        self.array_bytes() + self.scratch.bytes()
+    }
+
+    fn array_bytes(&self) -> usize {
         self.nodes.capacity() * size_of::<NodeState>()
             + self.justifications.capacity() * size_of::<JustificationState>()
             + self.premises.capacity() * size_of::<Edge>()
@@ -164,7 +172,7 @@ impl EditGraph for Resident {
 
     #[inline]
     fn keep_scratch(&mut self, scratch: Scratch) {
-        if !scratch.is_large() {
+        if scratch.bytes() <= (self.array_bytes() / SCRATCH_SHARE).max(SCRATCH_BYTES_MIN) {
             self.scratch = scratch;
         }
     }

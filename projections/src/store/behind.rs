@@ -35,6 +35,8 @@ struct Flight {
     batch: Option<Arc<Batch>>,
     /// Why it could not be; it stays the one under way then, so that reads go on seeing it.
     failed: Option<StoreError>,
+    /// The one before, emptied, for the next.
+    spare: Batch,
     /// Whether there will be no more.
     is_over: bool,
 }
@@ -99,9 +101,13 @@ impl Shared {
             }
             self.changed.notify_all();
             drop(flight);
-            // Freeing its rows takes time too, and is nobody else's.
-            drop(batch);
+            // Nobody else has it, unless it failed.
+            let emptied = Arc::into_inner(batch).map(|mut batch| {
+                batch.clear();
+                batch
+            });
             flight = self.lock();
+            flight.spare = emptied.unwrap_or_default();
         }
     }
 }
@@ -119,11 +125,10 @@ impl Drop for WriteBehind {
 
 impl Store for WriteBehind {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        let under_way = self.shared.lock().batch.clone();
-        match under_way.as_ref().and_then(|batch| batch.get(table, key)) {
-            Some(value) => Ok(value.map(<[u8]>::to_vec)),
-            None => self.shared.store.get(table, key),
+        if let Some(value) = self.shared.lock().batch.as_ref().and_then(|batch| batch.get(table, key)) {
+            return Ok(value.map(<[u8]>::to_vec));
         }
+        self.shared.store.get(table, key)
     }
 
     fn scan(&self, table: Table, prefix: &[u8], from: &[u8], visit: &mut Visit<'_>) -> Result<(), StoreError> {
@@ -147,7 +152,8 @@ impl WriteStore for WriteBehind {
             batch.clear();
             return Ok(());
         }
-        flight.batch = Some(Arc::new(std::mem::take(batch)));
+        let next = std::mem::take(&mut flight.spare);
+        flight.batch = Some(Arc::new(std::mem::replace(batch, next)));
         self.shared.changed.notify_all();
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! Where state lies: ordered tables of bytes, written one atomic batch at a time.
 
+mod batch;
 pub mod behind;
 pub mod memory;
 pub mod rocks;
@@ -7,7 +8,7 @@ pub mod settings;
 
 use std::ops::ControlFlow;
 
-use indexmap::IndexMap;
+pub use batch::Batch;
 
 use crate::tables::Table;
 
@@ -90,71 +91,6 @@ pub trait WriteStore: Store {
     }
 }
 
-/// Writes that are not yet in the store: the last one of each key counts.
-#[derive(Debug, Clone)]
-pub struct Batch {
-    /// By table.
-    rows: Vec<TableRows>,
-}
-
-/// In the order in which keys were first written, which is mostly that of the keys.
-type TableRows = IndexMap<Vec<u8>, Option<Vec<u8>>, hashbrown::DefaultHashBuilder>;
-
-impl Default for Batch {
-    fn default() -> Self {
-        Batch { rows: vec![TableRows::default(); Table::ALL.len()] }
-    }
-}
-
-impl Batch {
-    /// Puts a value.
-    pub fn put(&mut self, table: Table, key: Vec<u8>, value: Vec<u8>) {
-        self.rows[table as usize].insert(key, Some(value));
-    }
-
-    /// Removes a key.
-    pub fn delete(&mut self, table: Table, key: Vec<u8>) {
-        self.rows[table as usize].insert(key, None);
-    }
-
-    /// What the batch says of a key: nothing, that it is removed, or its value.
-    pub fn get(&self, table: Table, key: &[u8]) -> Option<Option<&[u8]>> {
-        self.rows[table as usize].get(key).map(Option::as_deref)
-    }
-
-    /// The rows of a table whose keys begin with a prefix and that are put, in order of their bytes. Looks at every row of
-    /// the table: for those that only segments write.
-    pub fn put_under(&self, table: Table, prefix: &[u8]) -> Vec<(&[u8], &[u8])> {
-        let under = self.rows[table as usize].iter().filter(|(key, _)| key.starts_with(prefix));
-        let mut put: Vec<_> = under.filter_map(|(key, value)| Some((key.as_slice(), value.as_deref()?))).collect();
-        put.sort_unstable();
-        put
-    }
-
-    /// Every row, table by table.
-    pub fn rows(&self) -> impl Iterator<Item = (Table, &[u8], Option<&[u8]>)> {
-        Table::ALL
-            .iter()
-            .zip(&self.rows)
-            .flat_map(|(table, rows)| rows.iter().map(|(key, value)| (*table, key.as_slice(), value.as_deref())))
-    }
-
-    /// How many rows.
-    pub fn len(&self) -> usize {
-        self.rows.iter().map(IndexMap::len).sum()
-    }
-
-    /// Whether there is nothing to write.
-    pub fn is_empty(&self) -> bool {
-        self.rows.iter().all(IndexMap::is_empty)
-    }
-
-    /// Forgets everything.
-    pub fn clear(&mut self) {
-        self.rows.iter_mut().for_each(IndexMap::clear);
-    }
-}
-
 /// A store as it will be once the open batch is written.
 pub struct Staged<'a, S> {
     /// What is written.
@@ -173,12 +109,12 @@ impl<S: Store> Staged<'_, S> {
     }
 
     /// Puts a value.
-    pub fn put(&mut self, table: Table, key: Vec<u8>, value: Vec<u8>) {
+    pub fn put(&mut self, table: Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
         self.batch.put(table, key, value);
     }
 
     /// Removes a key.
-    pub fn delete(&mut self, table: Table, key: Vec<u8>) {
+    pub fn delete(&mut self, table: Table, key: impl AsRef<[u8]>) {
         self.batch.delete(table, key);
     }
 }

@@ -10,7 +10,7 @@
 use super::{
     super::{
         digest::node_weight,
-        graph::{Arrival, EditGraph, Item, Justification, Marks, Node},
+        graph::{Arrival, EditGraph, Item, Justification, Marks, Node, NodeState},
     },
     Change, Edit, Move, Operation, Rule, Settled,
 };
@@ -20,27 +20,70 @@ pub type Frontier = Vec<(Arrival, Move)>;
 
 impl<R: Rule, G: EditGraph> Operation<'_, R, G> {
     pub(super) fn conclude(mut self, edit: &Edit) -> Result<Settled, G::Error> {
-        let [mut frontier, mut next] = std::mem::take(&mut self.room.frontiers);
-        self.reach_named(edit, &mut frontier)?;
         self.settled.changes.reserve_exact(self.settled.touched.len());
+        let mut frontiers = std::mem::take(&mut self.room.frontiers);
+        if self.has_fallen_by_distance(edit) {
+            self.conclude_fallen(&mut frontiers[0])?;
+        } else {
+            self.conclude_by_walk(edit, &mut frontiers)?;
+        }
+        self.room.fallen.clear();
+        self.room.levels.clear();
+        self.room.frontiers = frontiers;
+        self.graph.keep_scratch(self.room);
+        Ok(self.settled)
+    }
+
+    /// Whether the operation is a cascade that fell level by level, and nothing else.
+    fn has_fallen_by_distance(&self, edit: &Edit) -> bool {
+        let only_covers = edit.uncover.is_empty() && edit.arrive.is_none() && edit.justify.is_none();
+        only_covers && self.falls_by_distance && self.room.fallen.len() == self.settled.touched.len()
+    }
+
+    /// Concludes what fell level by level: the walk that withdrew it has found the distances.
+    fn conclude_fallen(&mut self, frontier: &mut Frontier) -> Result<(), G::Error> {
+        let mut commitments = 0_u128;
+        let mut begin = 0;
+        for (distance, end) in (0..).zip(&self.room.levels) {
+            let level = &self.room.fallen[begin..*end as usize];
+            begin = *end as usize;
+            for node in level {
+                let (arrival, commitment, moved) = self.graph.edit_node(*node, |state| {
+                    let before = Some(state.standing);
+                    conclude_state(state);
+                    (state.arrival, state.commitment, Move { node: *node, before, after: state.standing })
+                })?;
+                commitments = commitments.wrapping_add(commitment);
+                match arrival {
+                    Some(arrival) if level.len() > 1 => frontier.push((arrival, moved)),
+                    _ => self.settled.changes.push(Change { moved, distance }),
+                }
+            }
+            frontier.sort_unstable_by_key(|(arrival, _)| *arrival);
+            self.settled.changes.extend(frontier.drain(..).map(|(_, moved)| Change { moved, distance }));
+        }
+        self.weigh(commitments, node_weight(true), node_weight(false));
+        Ok(())
+    }
+
+    /// Concludes whatever happened, by a walk from what the event names.
+    fn conclude_by_walk(&mut self, edit: &Edit, [frontier, next]: &mut [Frontier; 2]) -> Result<(), G::Error> {
+        self.reach_named(edit, frontier)?;
         let mut distance = 0;
         loop {
             while !frontier.is_empty() {
-                self.place(&mut frontier, distance, &mut next)?;
-                std::mem::swap(&mut frontier, &mut next);
+                self.place(frontier, distance, next)?;
+                std::mem::swap(frontier, next);
                 distance += 1;
             }
             if self.are_all_concluded() {
-                break;
+                return Ok(());
             }
             // What no change leads to has itself not changed: it has another support, or the same one again.
             for index in 0..self.settled.touched.len() {
-                self.reach(self.settled.touched[index], &mut frontier)?;
+                self.reach(self.settled.touched[index], frontier)?;
             }
         }
-        self.room.frontiers = [frontier, next];
-        self.graph.keep_scratch(self.room);
-        Ok(self.settled)
     }
 
     fn are_all_concluded(&self) -> bool {
@@ -97,16 +140,8 @@ impl<R: Rule, G: EditGraph> Operation<'_, R, G> {
             if !state.marks.has(Marks::TOUCHED) {
                 return None;
             }
-            state.marks = Marks::default();
-            if !state.is_in {
-                // A node that went OUT takes its rank anew from its home when it comes back.
-                state.rank = 0;
-                state.support = None;
-            }
             let before = (!is_born).then_some(state.standing);
-            if state.arrival.is_some() {
-                state.standing = state.judge();
-            }
+            conclude_state(state);
             Some((state.arrival, state.commitment, Move { node, before, after: state.standing }))
         })?;
         let Some((arrival, commitment, moved)) = concluded else { return Ok(()) };
@@ -120,5 +155,19 @@ impl<R: Rule, G: EditGraph> Operation<'_, R, G> {
             self.settled.unpublished.push(moved);
         }
         Ok(())
+    }
+}
+
+/// Gives a touched node its standing, and clears what the operation noted on it.
+#[inline(always)]
+fn conclude_state(state: &mut NodeState) {
+    state.marks = Marks::default();
+    if !state.is_in {
+        // A node that went OUT takes its rank anew from its home when it comes back.
+        state.rank = 0;
+        state.support = None;
+    }
+    if state.arrival.is_some() {
+        state.standing = state.judge();
     }
 }

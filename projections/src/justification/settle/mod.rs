@@ -64,6 +64,9 @@ struct Operation<'g, R, G: EditGraph> {
     looked: HashMap<Node, Option<Justification>>,
     /// The node that arrives in this operation: it has no standing before.
     arrived: Option<Node>,
+    /// Whether every IN node that a fallen one leads to fell when it was first reached. Then what fell lies in the order of
+    /// its distances.
+    falls_by_distance: bool,
     /// How many of the touched nodes have been concluded.
     concluded: usize,
     settled: Settled,
@@ -78,6 +81,7 @@ impl<'g, R: Rule, G: EditGraph> Operation<'g, R, G> {
             room,
             looked: HashMap::new(),
             arrived: None,
+            falls_by_distance: true,
             concluded: 0,
             settled: Settled { touched: Vec::with_capacity(2 * FEW), ..Settled::default() },
             rule: std::marker::PhantomData,

@@ -2,10 +2,11 @@
 
 use super::{
     super::{
-        graph::{Justification, Node},
+        graph::{Arrival, Justification, Node},
         lowest::Lowest,
     },
     conclude::Frontier,
+    edit::Move,
 };
 
 /// Room that operations work in, kept from one to the next. Empty in between.
@@ -17,18 +18,22 @@ pub struct Scratch {
     pub passed_over: Vec<Node>,
     /// Nodes that could come IN, by the rank of the highest premise of the justification that offers it.
     pub offers: Lowest<(u64, Node, Justification)>,
-    /// Nodes that went OUT, at least for now, and whose uses have not been walked.
+    /// Nodes that went OUT, at least for now, in the order in which they fell.
     pub fallen: Vec<Node>,
+    /// Where each level of them ends: what the event covers, what fell by that, and so on.
+    pub levels: Vec<u32>,
     /// Moves of one distance, and of the next.
     pub frontiers: [Frontier; 2],
 }
 
 impl Scratch {
-    /// Whether it has grown so large, in one operation, that it is not worth keeping.
-    pub fn is_large(&self) -> bool {
-        const KEPT_MAX: usize = 1 << 14;
-        let frontiers = self.frontiers[0].capacity().max(self.frontiers[1].capacity());
-        let queues = self.lost.capacity().max(self.offers.capacity());
-        queues.max(self.passed_over.capacity()).max(self.fallen.capacity()).max(frontiers) > KEPT_MAX
+    /// Bytes in use.
+    pub fn bytes(&self) -> usize {
+        let [frontier, next] = &self.frontiers;
+        (frontier.capacity() + next.capacity()) * size_of::<(Arrival, Move)>()
+            + self.lost.bytes()
+            + self.offers.bytes()
+            + (self.passed_over.capacity() + self.fallen.capacity()) * size_of::<Node>()
+            + self.levels.capacity() * size_of::<u32>()
     }
 }

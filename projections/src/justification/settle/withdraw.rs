@@ -1,5 +1,7 @@
 //! Steps 1 and 2: what is newly covered goes OUT, and what rested on it takes another support or becomes suspect.
 
+use std::ops::Range;
+
 use super::{
     super::graph::{EditGraph, Item, Justification, JustificationState, Marks, Node, NodeState},
     Operation, Rule, justification_weight,
@@ -44,7 +46,7 @@ impl<R: Rule, G: EditGraph> Operation<'_, R, G> {
         self.settled.recovered.push(justification);
         self.graph.edit_justification(justification, |state| state.covers = R::cover(state.covers))?;
         if before.covers > 0 {
-            return Ok(());
+            return self.pass_by(before.head);
         }
         self.weigh(before.commitment.into(), justification_weight(false), justification_weight(true));
         self.touch(before.head, |head| {
@@ -54,23 +56,38 @@ impl<R: Rule, G: EditGraph> Operation<'_, R, G> {
         self.raise_missing(justification)
     }
 
-    /// What has fallen takes what it supports with it, the first first: so one read of memory need not wait for another.
+    /// What has fallen takes what it supports with it, the first first: so one read of memory need not wait for another,
+    /// and most cascades fall in the order of their distances.
     pub(super) fn withdraw(&mut self) -> Result<(), G::Error> {
+        let mut walked = 0;
         loop {
-            let mut walked = 0;
-            while let Some(node) = self.room.fallen.get(walked) {
-                let mut uses = self.graph.first_use(*node)?;
-                while let Some(place) = uses {
-                    let (justification, next) = self.graph.follow(place)?;
-                    self.raise_missing(justification)?;
-                    uses = next;
-                }
-                walked += 1;
+            let level_end = self.room.fallen.len();
+            if self.falls_by_distance {
+                // Less than there are nodes, which are less than 2^32.
+                self.room.levels.push(u32::try_from(level_end).unwrap_or(u32::MAX));
             }
-            self.room.fallen.clear();
-            let Some((_, node)) = self.room.lost.pop() else { return Ok(()) };
-            self.look_for_support(node)?;
+            if walked < level_end {
+                self.walk(walked..level_end)?;
+                walked = level_end;
+            } else if let Some((_, node)) = self.room.lost.pop() {
+                self.look_for_support(node)?;
+            } else {
+                return Ok(());
+            }
         }
+    }
+
+    /// Takes fallen nodes from the justifications that need them.
+    fn walk(&mut self, fallen: Range<usize>) -> Result<(), G::Error> {
+        for place in fallen {
+            let mut uses = self.graph.first_use(self.room.fallen[place])?;
+            while let Some(place) = uses {
+                let (justification, next) = self.graph.follow(place)?;
+                self.raise_missing(justification)?;
+                uses = next;
+            }
+        }
+        Ok(())
     }
 
     #[inline(always)]
@@ -79,7 +96,14 @@ impl<R: Rule, G: EditGraph> Operation<'_, R, G> {
             state.missing += 1;
             (state.missing == 1, state.head)
         })?;
-        if was_valid { self.withdraw_support(justification, head) } else { Ok(()) }
+        if was_valid { self.withdraw_support(justification, head) } else { self.pass_by(head) }
+    }
+
+    /// An IN node that is named or reached and does not fall at once may fall later, further down than its distance.
+    #[inline(always)]
+    fn pass_by(&mut self, node: Node) -> Result<(), G::Error> {
+        self.falls_by_distance = self.falls_by_distance && !self.graph.premised(node)?.is_in;
+        Ok(())
     }
 
     /// Takes a justification that is no longer valid from the node that it justifies. If the node stood on it and has no
@@ -91,10 +115,14 @@ impl<R: Rule, G: EditGraph> Operation<'_, R, G> {
             (state.support == Some(justification)).then_some((state.valid, state.rank))
         })?;
         match lost {
-            None => Ok(()),
             Some((0, _)) => self.suspect(head),
             Some((_, rank)) => {
+                self.falls_by_distance = false;
                 self.room.lost.push((rank, head));
+                Ok(())
+            }
+            None => {
+                self.falls_by_distance = false;
                 Ok(())
             }
         }
