@@ -2,6 +2,7 @@
 //! store costs more than the rest of an event.
 
 use hashbrown::HashMap;
+use recant_proto::id::ID_BYTES_MAX;
 
 use crate::{
     justification::{digest::first_half, graph::Node},
@@ -35,5 +36,16 @@ impl KnownIds {
 }
 
 fn key(space: SpaceNumber, id: &str) -> [u8; 16] {
-    first_half(&blake3::hash(&[space.0.to_be_bytes().as_slice(), id.as_bytes()].concat()))
+    // What is longer is no id, and hashed all the same.
+    let mut bytes = [0; 4 + ID_BYTES_MAX];
+    let length = 4 + id.len();
+    let hash = match bytes.get_mut(..length) {
+        Some(place) => {
+            place[..4].copy_from_slice(&space.0.to_be_bytes());
+            place[4..].copy_from_slice(id.as_bytes());
+            blake3::hash(place)
+        }
+        None => blake3::hash(&[space.0.to_be_bytes().as_slice(), id.as_bytes()].concat()),
+    };
+    first_half(&hash)
 }

@@ -7,8 +7,6 @@
 
 use std::convert::Infallible;
 
-use hashbrown::HashMap;
-
 use super::{
     graph::{EditGraph, Graph, Justification, JustificationState, Node, NodeState, Premise, Premised, Sizes},
     settle::Scratch,
@@ -81,14 +79,13 @@ impl Resident {
         list
     }
 
-    /// The uses of nodes by the justifications from one on, the oldest first.
-    pub fn uses_from(&self, first: Justification) -> HashMap<Node, Vec<Justification>> {
-        let mut uses: HashMap<Node, Vec<Justification>> = HashMap::new();
+    /// Each use of a node by the justifications from one on.
+    pub fn uses_from(&self, first: Justification) -> Vec<(Node, Justification)> {
+        // Premises lie in the order of their justifications.
         let newer = self.justifications.get(first.number() as usize..).unwrap_or_default();
-        for (justification, state) in (first.number()..).map(Justification::new).zip(newer) {
-            self.premises_of(state).for_each(|premise| uses.entry(premise).or_default().push(justification));
-        }
-        uses
+        let first_edge = newer.first().map_or(self.premises.len(), |state| state.first_premise.number() as usize);
+        let edges = self.premises.get(first_edge..).unwrap_or_default();
+        edges.iter().map(|edge| (edge.node, edge.justification)).collect()
     }
 
     /// Room for so many of each.

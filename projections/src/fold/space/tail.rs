@@ -150,9 +150,9 @@ impl Tail {
         }
     }
 
-    /// The uses, which are then no longer in here.
-    pub(super) fn take_uses(&mut self) -> HashMap<Node, Vec<Justification>> {
-        std::mem::take(&mut self.recent.uses)
+    /// The uses, which are then no longer in here, in no particular order.
+    pub(super) fn take_uses(&mut self) -> Vec<(Node, Justification)> {
+        of_each(std::mem::take(&mut self.recent.uses))
     }
 
     /// Writes all of it as a segment, with the uses that are in none yet, and is empty.
@@ -161,17 +161,17 @@ impl Tail {
         space: SpaceNumber,
         row: &spaces::Row,
         segments: &segments::Row,
-        uses: HashMap<Node, Vec<Justification>>,
+        mut uses: Vec<(Node, Justification)>,
         batch: &mut Batch,
     ) -> segments::Row {
         let tail = std::mem::take(self);
         let segment = segments.count;
-        for (block, entries) in by_block(uses) {
+        for (block, entries) in by_block(&mut uses) {
             let mut value = Vec::with_capacity(entries.len() * 6);
             entries.iter().for_each(|(node, justification)| uses::push(&mut value, *node, *justification));
             batch.put(Table::Uses, uses::key(space, block, segment), value);
         }
-        for (block, entries) in by_block(tail.moves) {
+        for (block, entries) in by_block(&mut of_each(tail.moves)) {
             let mut value = Vec::with_capacity(entries.len() * 10);
             entries.iter().for_each(|(node, offset)| moved::push(&mut value, *node, *offset));
             batch.put(Table::Moved, moved::key(space, block, segment), value);
@@ -202,14 +202,16 @@ impl Tail {
     }
 }
 
+/// Facts about nodes, each with its node.
+fn of_each<F>(facts: HashMap<Node, Vec<F>>) -> Vec<(Node, F)> {
+    facts.into_iter().flat_map(|(node, of_node)| of_node.into_iter().map(move |fact| (node, fact))).collect()
+}
+
 /// Facts about nodes by blocks, in order of nodes and then of facts.
-fn by_block<F: Ord>(facts: HashMap<Node, Vec<F>>) -> BTreeMap<u32, Vec<(Node, F)>> {
-    let mut blocks: BTreeMap<u32, Vec<(Node, F)>> = BTreeMap::new();
-    for (node, of_node) in facts {
-        blocks.entry(blocks::block(node)).or_default().extend(of_node.into_iter().map(|fact| (node, fact)));
-    }
-    blocks.values_mut().for_each(|entries| entries.sort_unstable());
-    blocks
+fn by_block<F: Ord>(facts: &mut [(Node, F)]) -> impl Iterator<Item = (u32, &[(Node, F)])> {
+    facts.sort_unstable();
+    let blocks = facts.chunk_by(|(node, _), (next, _)| blocks::block(*node) == blocks::block(*next));
+    blocks.map(|facts| (facts.first().map_or(0, |(node, _)| blocks::block(*node)), facts))
 }
 
 /// Makes a tail from rows, which come by number; what was written is put in the order of the log at the end.
