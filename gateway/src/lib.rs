@@ -3,5 +3,8 @@
 //! [`host`] is the seam to what holds log and state, and the only way to them; [`http`] and [`stream`] speak to callers, [`access`] says
 //! what each may do. [`outcome`] and [`problem`] are shapes that the command line shares.
 
+pub mod access;
+pub mod changes;
+pub mod host;
 pub mod outcome;
 pub mod problem;
