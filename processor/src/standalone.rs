@@ -13,7 +13,11 @@ use recant_eventlog::{
 };
 use recant_projections::{
     fold::{FoldError, Folded, Forms},
-    store::{StoreError, behind::WriteBehind, rocks::RocksStore},
+    store::{
+        StoreError,
+        behind::WriteBehind,
+        rocks::{Reader, RocksStore},
+    },
 };
 use recant_proto::{
     id::CONTROL_SPACE,
@@ -214,9 +218,45 @@ impl Standalone {
         Appender { log: self.log.clone() }
     }
 
+    /// The log, for others who read it.
+    pub fn shared_log(&self) -> Arc<EmbeddedLog> {
+        self.log.clone()
+    }
+
+    /// Hands on the states, partition by partition, for others who read them: of what is applied, and of nothing before.
+    pub fn readers(&mut self) -> Vec<Reader> {
+        self.drivers.iter_mut().map(|driver| driver.state().stored().reader()).collect()
+    }
+
+    /// For each partition the offset behind the last event that is applied.
+    pub fn next_offsets(&mut self) -> Vec<u64> {
+        self.drivers.iter_mut().map(|driver| driver.state().next_offset()).collect()
+    }
+
+    /// Processes one batch of each partition, and returns when it can be read; false if there was nothing to process. For those
+    /// who are to know soon what became of the first events while more and more are appended.
+    pub fn process_batch(&mut self, observe: &mut dyn FnMut(Position, &Folded)) -> Result<bool, DriveError> {
+        let mut found_some = false;
+        for driver in &mut self.drivers {
+            if driver.take_batch(observe)? {
+                driver.finish()?;
+                found_some = true;
+            }
+        }
+        if !found_some {
+            self.keep_house()?;
+        }
+        Ok(found_some)
+    }
+
     /// Processes everything that was appended. `observe` is told of each event.
     pub fn process(&mut self, observe: &mut dyn FnMut(Position, &Folded)) -> Result<(), DriveError> {
         self.drivers.iter_mut().try_for_each(|driver| driver.catch_up(observe))?;
+        self.keep_house()
+    }
+
+    /// Checkpoints and seals, where they are due.
+    fn keep_house(&mut self) -> Result<(), DriveError> {
         for (checkpoints, driver) in self.checkpoints.iter_mut().zip(&mut self.drivers) {
             let state = driver.state();
             checkpoints.make_if_due(state.stored().written().map_err(FoldError::from)?, state.next_offset());

@@ -18,7 +18,7 @@ use recant_proto::{
 use super::{appender::Appender, writer::Writer};
 use crate::{
     arguments,
-    failure::{Exit, Problem},
+    failure::{Exit, Problem, Sort},
     import::{NextLine, next_line},
     output::Output,
     place::Place,
@@ -73,7 +73,7 @@ pub fn open(path: &Path) -> Result<Box<dyn BufRead>> {
     if path == Path::new("-") {
         return Ok(Box::new(io::stdin().lock()));
     }
-    let wrong = |error: io::Error| Problem { exit: Exit::Wrong, ..Problem::file(path, &error) };
+    let wrong = |error: io::Error| Problem { sort: Sort::Wrong, ..Problem::file(path, &error) };
     let file = File::open(path).map_err(wrong)?;
     // A directory opens, and fails only when it is read.
     if file.metadata().map_err(wrong)?.is_dir() {

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::{
     arguments, escape,
-    failure::{Exit, Problem, problem_of_driver},
+    failure::{Exit, Problem},
     output::{Output, counted},
     place::Place,
 };
@@ -96,7 +96,7 @@ fn told_json(told: &Told) -> Value {
             json!({ "told": "interrupted", "partition": partition, "detail": error })
         }
         Told::Halted { partition, error } => {
-            let problem = problem_of_driver(error);
+            let problem = Problem::of_driver(error);
             json!({ "told": "halted", "partition": partition, "problem": problem })
         }
         Told::Ended { partition, ended } => json!({ "told": how(*ended), "partition": partition }),

@@ -23,7 +23,7 @@ use super::retract::{change_json, change_line};
 use crate::{
     arguments::{self, FilterArguments, StatusArgument},
     escape,
-    failure::{Exit, Problem},
+    failure::{Exit, Problem, Sort},
     log::ReadableLog,
     output::{BOLD, DIM, Output, counted, styled},
     place::Place,
@@ -98,12 +98,12 @@ fn start(log: &ReadableLog, partition: u32, arguments: &arguments::Watch) -> Res
 fn after_cursor(log: &ReadableLog, partition: u32, text: &str) -> Result<u64> {
     let seen = ChangeId::from_cursor(text.trim()).map_err(|error| {
         let detail = format!("{error}; give earliest, latest, a cursor, or a time with an offset");
-        Problem::new(Exit::Wrong, "bad_cursor", "The cursor cannot be read", detail)
+        Problem::new(Sort::Wrong, "bad_cursor", "The cursor cannot be read", detail)
     })?;
     if seen.incarnation != log.incarnation() || seen.position.partition != partition {
         let detail =
             "the cursor is of another log or partition. List what there is (recant list), then watch from its cursor";
-        return Err(Problem::new(Exit::No, "other_log", "The cursor is of another log", detail).into());
+        return Err(Problem::new(Sort::No, "other_log", "The cursor is of another log", detail).into());
     }
     // Whoever has told of a position has processed it before; only a log that was taken back can be behind it.
     let processed = log.committed(partition)?.next_offset;
@@ -112,7 +112,7 @@ fn after_cursor(log: &ReadableLog, partition: u32, text: &str) -> Result<u64> {
             "the cursor is at {}, and the log was processed up to {partition}:{processed}: it was restored from an older snapshot, or is another copy. What followed the snapshot is gone. List what there is (recant list), then watch from its cursor",
             seen.position
         );
-        return Err(Problem::new(Exit::No, "cursor_ahead", "The cursor is ahead of the log", detail).into());
+        return Err(Problem::new(Sort::No, "cursor_ahead", "The cursor is ahead of the log", detail).into());
     }
     let next = first_after(log, partition, |id| {
         id.position > seen.position || (id.position == seen.position && id.index > seen.index)
@@ -121,7 +121,7 @@ fn after_cursor(log: &ReadableLog, partition: u32, text: &str) -> Result<u64> {
     if next == bounds.earliest && bounds.earliest > 0 {
         let detail =
             "what followed the cursor is no longer kept. List what there is (recant list), then watch from its cursor";
-        return Err(Problem::new(Exit::No, "history_gone", "The history after the cursor is gone", detail).into());
+        return Err(Problem::new(Sort::No, "history_gone", "The history after the cursor is gone", detail).into());
     }
     Ok(next)
 }

@@ -99,32 +99,6 @@ pub enum Denied {
     },
 }
 
-impl Denied {
-    /// A stable code.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Denied::Hidden => "not_found",
-            Denied::Lacking { .. } | Denied::InAnothersName { .. } => "forbidden",
-        }
-    }
-
-    /// What the code means.
-    pub fn title(&self) -> &'static str {
-        match self {
-            Denied::Hidden => "There is no such thing in this space",
-            Denied::Lacking { .. } | Denied::InAnothersName { .. } => "The caller may not do this",
-        }
-    }
-
-    /// The status of an answer over HTTP.
-    pub fn http_status(&self) -> u16 {
-        match self {
-            Denied::Hidden => 404,
-            Denied::Lacking { .. } | Denied::InAnothersName { .. } => 403,
-        }
-    }
-}
-
 /// Who calls. Cheap to clone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller(Arc<Known>);

@@ -14,6 +14,7 @@ use jiff::Timestamp;
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
 use super::{Access, AddressRefused, Caller, Denied, Exceeded, Unauthenticated};
+use crate::problem::{Problem, Sort};
 
 /// Paths that tell nothing of what anybody wrote, and that are asked for before there is a token.
 const OPEN_PATHS: [&str; 3] = ["/healthz", "/readyz", "/openapi.json"];
@@ -74,17 +75,39 @@ impl<S: Sync> FromRequestParts<S> for Caller {
     }
 }
 
+impl From<Denied> for Problem {
+    fn from(denied: Denied) -> Problem {
+        match denied {
+            Denied::Hidden => {
+                Problem::new(Sort::No, "not_found", "There is no such thing in this space", denied.to_string())
+            }
+            Denied::Lacking { .. } | Denied::InAnothersName { .. } => forbidden(denied.to_string()),
+        }
+    }
+}
+
+impl From<Exceeded> for Problem {
+    fn from(exceeded: Exceeded) -> Problem {
+        Problem::new(Sort::CouldNot, "too_many_requests", "A quota is used up for now", exceeded.to_string())
+    }
+}
+
+fn forbidden(detail: String) -> Problem {
+    Problem::new(Sort::No, "forbidden", "The caller may not do this", detail)
+}
+
 /// A problem, as RFC 9457 has it.
-fn problem(status: u16, code: &str, title: &str, detail: String) -> Response {
-    let body = serde_json::json!({ "type": code, "title": title, "detail": detail }).to_string();
-    let content_type = [(header::CONTENT_TYPE, "application/problem+json")];
-    (StatusCode::from_u16(status).unwrap_or(StatusCode::FORBIDDEN), content_type, body).into_response()
+fn answer(problem: &Problem) -> Response {
+    let status = StatusCode::from_u16(problem.status()).unwrap_or(StatusCode::FORBIDDEN);
+    let body = serde_json::to_string(problem).unwrap_or_default();
+    (status, [(header::CONTENT_TYPE, "application/problem+json")], body).into_response()
 }
 
 impl IntoResponse for Unauthenticated {
     fn into_response(self) -> Response {
         // Which of them it was helps only those who guess.
-        let mut response = problem(401, "unauthenticated", "Who calls is not known", self.to_string());
+        let detail = self.to_string();
+        let mut response = answer(&Problem::new(Sort::No, "unauthenticated", "Who calls is not known", detail));
         let asked_for = HeaderValue::from_static("Bearer realm=\"recant\"");
         response.headers_mut().insert(header::WWW_AUTHENTICATE, asked_for);
         response
@@ -93,19 +116,19 @@ impl IntoResponse for Unauthenticated {
 
 impl IntoResponse for AddressRefused {
     fn into_response(self) -> Response {
-        problem(403, "forbidden", "The caller may not do this", self.to_string())
+        answer(&forbidden(self.to_string()))
     }
 }
 
 impl IntoResponse for Denied {
     fn into_response(self) -> Response {
-        problem(self.http_status(), self.code(), self.title(), self.to_string())
+        answer(&self.into())
     }
 }
 
 impl IntoResponse for Exceeded {
     fn into_response(self) -> Response {
-        let mut response = problem(429, "too_many_requests", "A quota is used up for now", self.to_string());
+        let mut response = answer(&self.into());
         let seconds = self.retry_after.as_millis().div_ceil(1000).max(1);
         if let Ok(seconds) = HeaderValue::from_str(&seconds.to_string()) {
             response.headers_mut().insert(header::RETRY_AFTER, seconds);
