@@ -40,7 +40,7 @@ fn is_vouched_for(declared: &SourceDeclared) -> bool {
 pub fn admit(caller: &Caller, event: &mut Event) -> Result<(), Denied> {
     caller.check(&event.space, right_for(event))?;
     let Some(caller_name) = caller.name() else { return Ok(()) };
-    let may_speak_for_others = caller.has(&event.space, Right::Operate);
+    let may_speak_for_others = caller.may(Right::Operate, &event.space);
     let Some(given) = responsible(event) else { return Ok(()) };
     if given.is_empty() {
         caller_name.clone_into(given);

@@ -127,18 +127,18 @@ impl Caller {
     }
 
     /// Whether it may do something in a space.
-    pub fn has(&self, space: &str, right: Right) -> bool {
+    pub fn may(&self, right: Right, space: &str) -> bool {
         self.0.grants.of_space(space).any(|granted| granted == right)
     }
 
     /// Whether it may do something in every space: asked for what is of no one space, such as measures.
-    pub fn has_everywhere(&self, right: Right) -> bool {
+    pub fn may_everywhere(&self, right: Right) -> bool {
         self.0.grants.everywhere(right)
     }
 
     /// The one check. It is made before anything is looked up.
     pub fn check(&self, space: &str, right: Right) -> Result<(), Denied> {
-        if self.has(space, right) {
+        if self.may(right, space) {
             return Ok(());
         }
         match self.0.grants.of_space(space).next() {
@@ -195,7 +195,7 @@ mod tests {
     fn no_right_includes_another() {
         for held in Right::ALL {
             let caller = Caller::named("one", Grants::default().grant("acme", &[held]));
-            let may: Vec<Right> = Right::ALL.into_iter().filter(|right| caller.has("acme", *right)).collect();
+            let may: Vec<Right> = Right::ALL.into_iter().filter(|right| caller.may(*right, "acme")).collect();
             assert_eq!(may, [held]);
         }
     }

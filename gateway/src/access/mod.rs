@@ -1,6 +1,5 @@
 //! Who may do what.
 //!
-<<<<<<< HEAD
 //! A [`Caller`] is known before anything is looked up ([`gate`]), by a token ([`tokens`]) or a JWT ([`oidc`], [`keys`]), and [`Caller::check`]
 //! decides from the name of a space and a right alone, never from what the space holds. That is why what a caller may not see is exactly as if
 //! it did not exist: the answer is the same, byte for byte and in the time that it takes. [`admit`] is the same for events: which right a
@@ -255,35 +254,3 @@ fn bearer(headers: &HeaderMap) -> Result<&str, Unauthenticated> {
     }
     Ok(token.trim())
 }
-=======
-//! Every handler has a [`Caller`], and asks it one question before it touches a space.
-
-/// What a caller may do in a space.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Right {
-    /// Ask, and follow.
-    Read,
-    /// Append what is no retraction.
-    Write,
-    /// Retract and reinstate.
-    Retract,
-    /// Say what only an operator can.
-    Operate,
-}
-
-/// Who asks.
-#[derive(Debug, Clone, Default)]
-pub struct Caller {}
-
-impl Caller {
-    /// Whoever reaches a loopback address of a machine that has no tokens.
-    pub fn of_this_machine() -> Caller {
-        Caller {}
-    }
-
-    /// Whether this caller has a right in a space.
-    pub fn may(&self, _right: Right, _space: &str) -> bool {
-        true
-    }
-}
->>>>>>> gateway

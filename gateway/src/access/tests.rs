@@ -48,7 +48,7 @@ fn token_table(name: &str, new: &NewToken, rest: &str) -> String {
 /// A router that says who called, behind the gate.
 fn guarded(access: &Arc<Access>) -> Router {
     let who = |caller: Caller| async move {
-        Json(json!({ "caller": caller.name(), "acme": caller.has("acme", Right::Read) }))
+        Json(json!({ "caller": caller.name(), "acme": caller.may(Right::Read, "acme") }))
     };
     let router = Router::new().route("/who", get(who)).route("/healthz", get(|| async { "fine" }));
     gate::guard(router, access)
