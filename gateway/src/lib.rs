@@ -6,5 +6,9 @@
 pub mod access;
 pub mod changes;
 pub mod host;
+pub mod http;
 pub mod outcome;
 pub mod problem;
+pub mod read;
+pub mod rejected;
+pub mod stream;

@@ -30,3 +30,14 @@ impl Caller {
         true
     }
 }
+
+impl axum::extract::FromRequestParts<crate::http::Gateway> for Caller {
+    type Rejection = crate::problem::Problem;
+
+    async fn from_request_parts(
+        _parts: &mut axum::http::request::Parts,
+        _gateway: &crate::http::Gateway,
+    ) -> Result<Caller, crate::problem::Problem> {
+        Ok(Caller::of_this_machine())
+    }
+}

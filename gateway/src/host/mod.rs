@@ -180,13 +180,13 @@ impl Host {
         space: &str,
         freshness: Freshness,
         within: Duration,
-        ask: impl FnOnce(&Reading<'_>) -> R + Send + 'static,
+        ask: impl FnOnce(Reading<'_>) -> R + Send + 'static,
     ) -> Result<R, HostError> {
         let partition = self.partition_of(space);
         self.reach(partition, freshness, within).await?;
         let reader = self.reader(partition)?;
         let space = space.to_owned();
-        self.on_a_thread(move || Ok(ask(&Reading::of(&reader, &space)?))).await?
+        self.on_a_thread(move || Ok(ask(Reading::of(&reader, &space)?))).await?
     }
 
     /// Does what blocks, when its turn comes.
