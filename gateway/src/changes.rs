@@ -191,6 +191,15 @@ fn id_of(record: &Record) -> Result<ChangeId, PlaceError> {
         .map_err(|error| PlaceError::Unreadable { offset: record.position.offset, detail: format!("{error}") })
 }
 
+/// The change before an offset of the stream; none if it is not kept.
+pub fn before(log: &(impl TimedLog + ?Sized), partition: u32, offset: u64) -> Result<Option<Change>, PlaceError> {
+    let earliest = log.bounds(Topic::Changes, partition)?.earliest;
+    let Some(last) = offset.checked_sub(1).filter(|last| *last >= earliest) else { return Ok(None) };
+    // On Kafka it may be the mark of a transaction: then what comes is behind the offset.
+    let record = one(log, partition, last)?.filter(|record| record.position.offset < offset);
+    record.as_ref().map(decode).transpose()
+}
+
 /// How many records one read of a cascade brings.
 const CASCADE_READ: ReadLimit = ReadLimit { records_max: 1_000, bytes_max: 4 << 20 };
 

@@ -6,6 +6,10 @@
 pub mod access;
 pub mod changes;
 pub mod host;
+pub mod http;
 pub mod mcp;
 pub mod outcome;
 pub mod problem;
+pub mod read;
+pub mod rejected;
+pub mod stream;

@@ -1,5 +1,14 @@
 //! What a retraction or reinstatement did, or would do: the one shape of it, for commands and endpoints.
 
+use recant_projections::{
+    fold::publish::count_sources,
+    query,
+    store::{Store, StoreError},
+    tables::{
+        ids::{self, Namespace},
+        retractions,
+    },
+};
 use recant_proto::{
     position::ChangeId,
     v1::{ByKind, Change, Event, event::Body},
@@ -132,6 +141,20 @@ impl ChangedAction {
             to: change.to.clone(),
         })
     }
+}
+
+/// How many sources an event names that begins or ends a retraction. Asked before it is applied, since a reinstatement that changes
+/// nothing publishes nothing that could say it.
+pub fn counted_sources(store: &impl Store, event: &Event) -> Result<u32, StoreError> {
+    let retraction = match &event.body {
+        Some(Body::Retracted(retracted)) => return Ok(count_sources(&retracted.targets)),
+        Some(Body::Reinstated(reinstated)) => &reinstated.retraction,
+        _ => return Ok(0),
+    };
+    let Some(space) = query::space(store, &event.space)?.map(|row| row.space()) else { return Ok(0) };
+    let Some(number) = ids::get(store, space, Namespace::Retraction, retraction)? else { return Ok(0) };
+    let row = retractions::get(store, space, number)?;
+    Ok(if row.stands() { count_sources(&row.targets) } else { 0 })
 }
 
 /// A change in JSON, with the cursor from which a consumer goes on.

@@ -102,6 +102,7 @@ impl Problem {
             "not_found" => 404,
             "forbidden" => 403,
             "unauthenticated" => 401,
+            "method_not_allowed" => 405,
             "not_acceptable" => 406,
             "event_id_taken" | "node_id_taken" | "justification_id_taken" | "retraction_id_taken" => 409,
             "history_gone" | "cursor_ahead" | "other_log" => 410,
@@ -109,7 +110,7 @@ impl Problem {
             "event_too_large" | "body_too_large" => 413,
             "content_type" => 415,
             "too_many_requests" => 429,
-            "busy" | "not_reached" | "closing" | "held" | "unreachable" | "fate_unknown" => 503,
+            "busy" | "not_ready" | "not_reached" | "closing" | "held" | "unreachable" | "fate_unknown" => 503,
             "disk_full" => 507,
             _ => match self.sort {
                 Sort::No => 422,

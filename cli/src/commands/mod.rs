@@ -86,6 +86,7 @@ impl FilterArguments {
             agent: self.agent.clone(),
             run: self.run.clone(),
             subject: self.subject.clone(),
+            words: Vec::new(),
         }
     }
 }

@@ -1,19 +1,13 @@
 //! `recant retract` and `recant reinstate`, and what they would do.
 
 use anyhow::Result;
-use recant_gateway::outcome::Outcome;
 pub use recant_gateway::outcome::{Decided, change_json};
+use recant_gateway::outcome::{Outcome, counted_sources};
 use recant_processor::{
     door::Door,
     standalone::{NewEvent, Standalone},
 };
-use recant_projections::{
-    fold::{self, Fate, Message, publish::count_sources},
-    tables::{
-        ids::{self, Namespace},
-        retractions,
-    },
-};
+use recant_projections::fold::{self, Fate, Message, publish::count_sources};
 use recant_proto::{
     position::Position,
     v1::{AgentTarget, Change, Event, Reinstated, Retracted, Target, Window, event::Body, target::What},
@@ -126,11 +120,9 @@ pub(super) fn preview(place: &Place, event: &Event) -> Result<Decided> {
 
 /// Appends an event, and gives what it did.
 pub(super) fn commit(standalone: &mut Standalone, event: &Event) -> Result<Decided> {
-    // Counted before, since a reinstatement that changes nothing publishes nothing that could say it.
-    let sources = match &event.body {
-        Some(Body::Retracted(retracted)) => count_sources(&retracted.targets),
-        Some(Body::Reinstated(reinstated)) => sources_of(standalone, &event.space, &reinstated.retraction)?,
-        _ => 0,
+    let sources = match standalone.driver_of(&event.space) {
+        Some(driver) => counted_sources(driver.state().stored(), event)?,
+        None => 0,
     };
     let position = standalone.append(vec![NewEvent::of(event)])?.first().copied();
     let mut folded_event = None;
@@ -176,16 +168,6 @@ fn commit_on_brokers(door: &Door, event: &Event) -> Result<Decided> {
         _ => records.first().and_then(|record| record.summary?.sources).unwrap_or_default(),
     };
     Ok(Decided { position: position.to_string(), records, sources, duplicate_of: None })
-}
-
-/// How many sources a retraction names that stands.
-fn sources_of(standalone: &mut Standalone, space: &str, retraction: &str) -> Result<u32> {
-    let Some(driver) = standalone.driver_of(space) else { return Ok(0) };
-    let Some(number) = driver.state().space(space)?.map(|space| space.number()) else { return Ok(0) };
-    let store = driver.state().stored();
-    let Some(found) = ids::get(store, number, Namespace::Retraction, retraction)? else { return Ok(0) };
-    let row = retractions::get(store, number, found)?;
-    Ok(if row.stands() { count_sources(&row.targets) } else { 0 })
 }
 
 fn show(outcome: &Outcome, event: &Event, records: &[Change], decision: &Decision, output: &mut Output) -> Result<()> {

@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, path::Path};
 
 use anyhow::Result;
 use recant_eventlog::ReadLog;
+use recant_gateway::read::read_event;
 use recant_processor::checkpoints;
 use recant_projections::{
     query,
@@ -11,6 +12,7 @@ use recant_projections::{
     tables::{self, Table, events, partition},
 };
 use recant_proto::{
+    names,
     v1::{Event, Retracted, event::Body},
     validate, wire,
 };
@@ -153,7 +155,7 @@ fn read_events(file: &Path, space: &str) -> Result<Vec<Event>> {
             NextLine::Line if buffer.trim_ascii().is_empty() => {}
             NextLine::Line => {
                 let refused = |violation| Problem { line: Some(line), ..Problem::refused(Sort::Wrong, &violation) };
-                let event = append::read_event(&buffer, space).map_err(|(_, violation)| refused(violation))?;
+                let event = read_event(&buffer, names::JSON, Some(space)).map_err(|error| refused(error.violation))?;
                 if event.space != space {
                     let detail =
                         format!("the event is of the space {:?}, and nothing crosses from one to another", event.space);

@@ -4,16 +4,16 @@ use recant_projections::{
     fold::{self, space::Space},
     query::{self, Explanation, Filter, Moment, NodeView, Page, PageRequest, RetractionView, SourceView},
     store::{
-        StoreError,
+        Store, StoreError,
         rocks::{AtMoment, Reader},
     },
-    tables::partition,
+    tables::{self, Table, events, partition},
 };
 use recant_proto::{position::Position, time, v1::Event};
 
 use super::error::HostError;
 use crate::{
-    outcome::Decided,
+    outcome::{self, Decided},
     problem::{Problem, Sort},
 };
 
@@ -115,6 +115,19 @@ impl<'a> Reading<'a> {
     /// The state digest; 0 if nothing was ever applied to the space.
     pub fn digest(&self) -> Result<u128, HostError> {
         Ok(fold::digest_of(&self.store, self.space)?)
+    }
+
+    /// Where an event was applied, and whether it was skipped; none if it was not, or was rejected.
+    pub fn event(&self, id: &str) -> Result<Option<(Position, bool)>, HostError> {
+        let Some(space) = query::space(&self.store, self.space)? else { return Ok(None) };
+        let Some(value) = self.store.get(Table::Events, &events::key(space.space(), id))? else { return Ok(None) };
+        let row: events::Row = tables::decode(Table::Events, &value)?;
+        Ok(Some((Position { offset: row.offset, ..self.moment.position }, row.skipped)))
+    }
+
+    /// How many sources an event names that begins or ends a retraction.
+    pub fn counted_sources(&self, event: &Event) -> Result<u32, HostError> {
+        Ok(outcome::counted_sources(&self.store, event)?)
     }
 
     /// What the event of a retraction or reinstatement would do.
