@@ -13,3 +13,23 @@ pub mod problem;
 pub mod read;
 pub mod rejected;
 pub mod stream;
+
+use std::sync::Arc;
+
+use axum::Router;
+
+/// The space of those who name none.
+pub const DEFAULT_SPACE: &str = "default";
+
+/// Everything that is served, behind the gate.
+pub fn all_of_it(gateway: http::Gateway) -> Result<Router, mcp::McpError> {
+    let access = gateway.access.clone();
+    let served = mcp::Served {
+        host: gateway.host.clone(),
+        access: access.clone(),
+        default_space: DEFAULT_SPACE.to_owned(),
+        caller_on_stdio: None,
+    };
+    let router = http::router(gateway).merge(mcp::router(Arc::new(served))?);
+    Ok(access::gate::guard(router, &access))
+}

@@ -118,6 +118,14 @@ impl Outcome {
     }
 }
 
+impl Outcome {
+    /// How much changed, and not what: for those who may retract and not read.
+    pub fn counts_only(self) -> Outcome {
+        let truncated = self.changed > 0;
+        Outcome { actions: Vec::new(), changes: Vec::new(), truncated, ..self }
+    }
+}
+
 impl ChangedKinds {
     fn of(by_kind: &ByKind) -> ChangedKinds {
         ChangedKinds {

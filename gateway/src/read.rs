@@ -4,11 +4,9 @@
 use recant_proto::{
     id::CONTROL_SPACE,
     reject::{Code, Violation},
-    v1::{Event, event::Body},
+    v1::Event,
     validate, wire,
 };
-
-use crate::access::Right;
 
 /// An event that the contract refuses.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,17 +80,4 @@ pub fn read_event_for(space: &str, value: &[u8], content_type: &str, key: Option
         }
     }
     check(event)
-}
-
-/// The right that it takes to say what an event says.
-pub fn right_to_say(event: &Event) -> Right {
-    match &event.body {
-        Some(Body::Retracted(_) | Body::Reinstated(_) | Body::ActionReviewed(_)) => Right::Retract,
-        Some(Body::SourceDeclared(source))
-            if source.trust_millionths.is_some() || source.cost_millionths.is_some() || !source.group.is_empty() =>
-        {
-            Right::Operate
-        }
-        _ => Right::Write,
-    }
 }

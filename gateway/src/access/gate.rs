@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::{
     Router,
     extract::{FromRequestParts, Request, State},
-    http::{HeaderName, HeaderValue, Method, StatusCode, header, request::Parts},
+    http::{HeaderName, HeaderValue, Method, header, request::Parts},
     middleware::{Next, from_fn_with_state},
     response::{IntoResponse, Response},
 };
@@ -96,18 +96,11 @@ fn forbidden(detail: String) -> Problem {
     Problem::new(Sort::No, "forbidden", "The caller may not do this", detail)
 }
 
-/// A problem, as RFC 9457 has it.
-fn answer(problem: &Problem) -> Response {
-    let status = StatusCode::from_u16(problem.status()).unwrap_or(StatusCode::FORBIDDEN);
-    let body = serde_json::to_string(problem).unwrap_or_default();
-    (status, [(header::CONTENT_TYPE, "application/problem+json")], body).into_response()
-}
-
 impl IntoResponse for Unauthenticated {
     fn into_response(self) -> Response {
         // Which of them it was helps only those who guess.
         let detail = self.to_string();
-        let mut response = answer(&Problem::new(Sort::No, "unauthenticated", "Who calls is not known", detail));
+        let mut response = Problem::new(Sort::No, "unauthenticated", "Who calls is not known", detail).into_response();
         let asked_for = HeaderValue::from_static("Bearer realm=\"recant\"");
         response.headers_mut().insert(header::WWW_AUTHENTICATE, asked_for);
         response
@@ -116,19 +109,19 @@ impl IntoResponse for Unauthenticated {
 
 impl IntoResponse for AddressRefused {
     fn into_response(self) -> Response {
-        answer(&forbidden(self.to_string()))
+        forbidden(self.to_string()).into_response()
     }
 }
 
 impl IntoResponse for Denied {
     fn into_response(self) -> Response {
-        answer(&self.into())
+        Problem::from(self).into_response()
     }
 }
 
 impl IntoResponse for Exceeded {
     fn into_response(self) -> Response {
-        let mut response = answer(&self.into());
+        let mut response = Problem::from(self.clone()).into_response();
         let seconds = self.retry_after.as_millis().div_ceil(1000).max(1);
         if let Ok(seconds) = HeaderValue::from_str(&seconds.to_string()) {
             response.headers_mut().insert(header::RETRY_AFTER, seconds);

@@ -109,6 +109,7 @@ pub struct Access {
     tls: Option<Mutex<Tls>>,
 }
 
+#[derive(Default)]
 struct Current {
     text: String,
     tokens: Tokens,
@@ -117,6 +118,17 @@ struct Current {
 }
 
 impl Access {
+    /// Without tokens, for this machine only.
+    pub fn of_this_machine() -> Access {
+        Access {
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            file: None,
+            current: ArcSwap::from_pointee(Current::default()),
+            quotas: Arc::default(),
+            tls: None,
+        }
+    }
+
     /// Reads the settings for a server that listens here. Without a file everything is allowed, on loopback only.
     pub async fn open(file: Option<&Path>, listen: SocketAddr) -> Result<Access, AccessError> {
         let (current, settings) = match file {

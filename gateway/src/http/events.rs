@@ -26,7 +26,7 @@ use crate::{
     access::Caller,
     host::{Published, Wait},
     problem::{Problem, Sort},
-    read::{self, Refused, read_event_for},
+    read::{Refused, read_event_for},
 };
 
 /// The header that holds the id of a single event.
@@ -175,9 +175,9 @@ pub(super) async fn publish(
     let wait = waiting.of(&gateway);
     match sent {
         Sent::One(value, content_type) => {
-            let event = read_event_for(&space, value, &content_type, key.as_deref())
+            let mut event = read_event_for(&space, value, &content_type, key.as_deref())
                 .map_err(|refused| Problem::refused(Sort::Wrong, &refused.violation))?;
-            gateway.require(&caller, read::right_to_say(&event), &space)?;
+            gateway.admit(&caller, &space, std::iter::once(&mut event))?;
             let published = gateway.host.publish(vec![NewEvent::of(&event)], wait).await?;
             let Some(published) = published.first() else { return Err(nothing_published()) };
             one(&event, published).map(IntoResponse::into_response)
@@ -268,12 +268,10 @@ async fn many(
     gateway: &Gateway,
     caller: &Caller,
     space: &str,
-    read: Vec<Result<Event, Refused>>,
+    mut read: Vec<Result<Event, Refused>>,
     wait: Wait,
 ) -> Result<At<EventsAnswer>, Problem> {
-    for event in read.iter().flatten() {
-        gateway.require(caller, read::right_to_say(event), space)?;
-    }
+    gateway.admit(caller, space, read.iter_mut().flatten())?;
     let events = read.iter().flatten().map(NewEvent::of).collect();
     let published = gateway.host.publish(events, wait).await?;
     let position = published.last().map(|published| published.position.to_string());

@@ -1,6 +1,6 @@
 //! HTTP: what `docs/how-to/serve.md` shows, and `/openapi.json` describes, made from these very handlers.
 //!
-//! A handler reads what it was asked ([`ask`]), has the caller's right looked at ([`Gateway::seen`], [`Gateway::require`]), asks the host,
+//! A handler reads what it was asked ([`ask`]), has the caller's right looked at ([`Gateway::seen`], [`Gateway::admit`]), asks the host,
 //! and answers in the shapes of [`recant_projections::query`] ([`answer`]). What goes wrong is a [`Problem`].
 
 mod answer;
@@ -14,7 +14,10 @@ mod serve;
 mod stalled;
 mod streamed;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use axum::{
     Router,
@@ -23,13 +26,15 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
+use prost::Message;
+use recant_proto::v1::Event;
 use tokio::sync::Semaphore;
 use utoipa::OpenApi;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 pub use self::serve::{Bound, ServeError, serve};
 use crate::{
-    access::{Caller, Right},
+    access::{Access, Caller, Right, admit},
     host::{Host, HostError},
     problem::{Problem, Sort},
     stream::Streams,
@@ -80,6 +85,8 @@ pub struct Gateway {
     pub streams: Streams,
     /// Bounds.
     pub limits: Arc<Limits>,
+    /// Who may do what.
+    pub access: Arc<Access>,
     bodies: Arc<Semaphore>,
     requests: Arc<Semaphore>,
 }
@@ -92,7 +99,13 @@ impl Gateway {
     pub fn new(host: Host, streams: Streams, limits: Limits) -> Gateway {
         let bodies = Arc::new(Semaphore::new(limits.bodies_bytes_max / BODY_PERMIT_BYTES));
         let requests = Arc::new(Semaphore::new(limits.requests_max));
-        Gateway { host, streams, limits: Arc::new(limits), bodies, requests }
+        let access = Arc::new(Access::of_this_machine());
+        Gateway { host, streams, limits: Arc::new(limits), access, bodies, requests }
+    }
+
+    /// The same, for callers who are asked who they are.
+    pub fn with_access(self, access: Arc<Access>) -> Gateway {
+        Gateway { access, ..self }
     }
 
     /// The space, if the caller may read it; else one that does not exist.
@@ -100,13 +113,20 @@ impl Gateway {
         if caller.may(Right::Read, space) { space } else { UNSEEN }
     }
 
-    /// Refuses a caller who does not have a right.
-    fn require(&self, caller: &Caller, right: Right, space: &str) -> Result<(), Problem> {
-        if caller.may(right, space) {
-            return Ok(());
+    /// Lets events in, in the caller's name, if it has the right to say all of them and the space's quota is not used up.
+    fn admit<'e>(
+        &self,
+        caller: &Caller,
+        space: &str,
+        events: impl Iterator<Item = &'e mut Event>,
+    ) -> Result<(), Problem> {
+        let (mut events_total, mut bytes_total) = (0, 0);
+        for event in events {
+            admit(caller, event)?;
+            events_total += 1;
+            bytes_total += event.encoded_len();
         }
-        let detail = format!("the caller may not do this in the space {space:?}");
-        Err(Problem::new(Sort::No, "forbidden", "The caller may not do this", detail))
+        Ok(self.access.quotas().take(space, events_total, bytes_total, Instant::now())?)
     }
 }
 

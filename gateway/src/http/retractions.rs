@@ -259,7 +259,7 @@ async fn decide(
     waiting: &Waiting,
     demand: &Demand,
 ) -> Result<Response, Problem> {
-    let event = read::check(event).map_err(|refused| Problem::refused(Sort::Wrong, &refused.violation))?;
+    let mut event = read::check(event).map_err(|refused| Problem::refused(Sort::Wrong, &refused.violation))?;
     let changes_max = deciding.changes_max();
     if deciding.preview {
         let space = gateway.seen(caller, &event.space).to_owned();
@@ -270,7 +270,9 @@ async fn decide(
         let outcome = preview.await??;
         return Ok(At { status: StatusCode::OK, position: outcome.position.clone(), body: outcome }.into_response());
     }
-    gateway.require(caller, Right::Retract, &event.space)?;
+    let space = event.space.clone();
+    gateway.admit(caller, &space, std::iter::once(&mut event))?;
+    let may_read = caller.may(Right::Read, &space);
     // Counted before it is committed.
     let asked = event.clone();
     let counted = gateway
@@ -294,7 +296,8 @@ async fn decide(
     let told = gateway.host.on_a_thread(move || {
         let records = if duplicate_of.is_some() { Vec::new() } else { changes::cascade(&*log, position)? };
         let decided = Decided { position: position.to_string(), records, sources, duplicate_of };
-        Ok::<_, Problem>(Outcome::of(&event, &decided, false, changes_max))
+        let outcome = Outcome::of(&event, &decided, false, changes_max);
+        Ok::<_, Problem>(if may_read { outcome } else { outcome.counts_only() })
     });
     Ok(At::of(position, told.await??).into_response())
 }

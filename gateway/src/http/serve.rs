@@ -5,9 +5,10 @@ use std::{
     net::{SocketAddr, TcpListener},
 };
 
-use axum_server::Handle;
+use axum_server::{Handle, tls_rustls::RustlsAcceptor};
 
-use super::{Gateway, router, stalled::Bounded};
+use super::{Gateway, stalled::Bounded};
+use crate::{all_of_it, mcp::McpError};
 
 /// Bytes that a connection gathers before they are sent, and of a request's head.
 const CONNECTION_BUFFER_BYTES: usize = 64 << 10;
@@ -27,6 +28,9 @@ pub enum ServeError {
     /// The network failed.
     #[error("serving failed: {0}")]
     Io(#[from] std::io::Error),
+    /// Assistants cannot be served.
+    #[error(transparent)]
+    Mcp(#[from] McpError),
 }
 
 /// An address that is listened on.
@@ -67,14 +71,22 @@ pub async fn serve(
             handle.graceful_shutdown(Some(within));
         }
     });
-    let mut server = axum_server::from_tcp(bound.listener)?
-        .acceptor(Bounded::new(limits.connections_max, limits.stalled_max))
-        .handle(handle)
-        .first_request_timeout(limits.body_wait_max);
+    let access = gateway.access.clone();
+    let keeping_current = tokio::spawn({
+        let access = access.clone();
+        async move { access.keep_current().await }
+    });
+    let mut server = axum_server::from_tcp(bound.listener)?.handle(handle).first_request_timeout(limits.body_wait_max);
     let builder = server.http_builder();
     builder.http1().max_buf_size(CONNECTION_BUFFER_BYTES).header_read_timeout(limits.body_wait_max);
     builder.http2().max_send_buf_size(CONNECTION_BUFFER_BYTES);
-    let served = server.serve(router(gateway).into_make_service_with_connect_info::<SocketAddr>()).await;
+    let bounded = Bounded::new(limits.connections_max, limits.stalled_max);
+    let service = all_of_it(gateway)?.into_make_service_with_connect_info::<SocketAddr>();
+    let served = match access.tls().await {
+        Some(config) => server.acceptor(RustlsAcceptor::new(config).acceptor(bounded)).serve(service).await,
+        None => server.acceptor(bounded).serve(service).await,
+    };
     ending.abort();
+    keeping_current.abort();
     Ok(served?)
 }

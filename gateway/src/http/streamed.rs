@@ -20,7 +20,7 @@ use super::{
     nodes::{KindOfNode, Status},
 };
 use crate::{
-    access::Caller,
+    access::{Caller, StreamPermit},
     changes::From,
     problem::Problem,
     stream::{Filter, Follower, Framer, Selection, Told, frames},
@@ -131,12 +131,16 @@ pub(super) async fn changes(
     let space = gateway.seen(&caller, &space);
     let accepts = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
     let wants_events = accepts.contains(EVENT_STREAM);
+    let permit = match gateway.access.quotas().open_stream(space, std::time::Instant::now()) {
+        Ok(permit) => permit,
+        Err(exceeded) => return exceeded.into_response(),
+    };
     let begun = async {
         let from = following.from(&headers)?;
         gateway.streams.follow(space, from, following.selection()).await
     };
     match begun.await {
-        Ok(follower) if wants_events || !accepts.contains("json") => events(follower, &following),
+        Ok(follower) if wants_events || !accepts.contains("json") => events(follower, &following, permit),
         Ok(follower) => match poll(follower, &following).await {
             Ok(polled) => Json(polled).into_response(),
             Err(problem) => problem.into_response(),
@@ -162,7 +166,7 @@ fn event_stream(body: Body) -> Response {
 }
 
 /// A stream that goes on as its reader takes what it is sent: whoever does not read costs nothing but what it holds.
-fn events(mut follower: Follower, following: &Following) -> Response {
+fn events(mut follower: Follower, following: &Following, permit: StreamPermit) -> Response {
     let heartbeat_ms = following.heartbeat_ms.unwrap_or(HEARTBEAT_MS_DEFAULT).max(HEARTBEAT_MS_MIN);
     let framer = Framer::new(follower.selection().clone());
     let mut told = String::new();
@@ -176,6 +180,7 @@ fn events(mut follower: Follower, following: &Following) -> Response {
         told,
         told_at: Instant::now(),
         is_over: false,
+        _permit: permit,
     };
     let chunks = futures_util::stream::unfold(telling, |mut telling| async move {
         let chunk = telling.chunk().await?;
@@ -193,6 +198,8 @@ struct Telling {
     told: String,
     told_at: Instant,
     is_over: bool,
+    /// Of the space's quota.
+    _permit: StreamPermit,
 }
 
 impl Telling {

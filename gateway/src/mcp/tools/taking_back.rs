@@ -230,23 +230,22 @@ fn targets(asked: Targets) -> Vec<Target> {
 /// What a retraction or reinstatement came to. Whoever may not read is told how much changed, and not what.
 pub fn decision(call: &Call<'_>, outcome: Outcome) -> Answer<Decision> {
     let may_read = call.caller.may(Right::Read, &call.space);
+    let outcome = if may_read { outcome } else { outcome.counts_only() };
     let kinds = &outcome.by_kind;
     let by_kind =
         [("observation", kinds.observation), ("belief", kinds.belief), ("plan", kinds.plan), ("action", kinds.action)];
     let counted: Vec<String> = by_kind.iter().map(|(kind, count)| format!("{count} {kind}s")).collect();
     let would = if outcome.preview { "would change" } else { "changed" };
     let mut lines = vec![format!("{} {} nodes: {}", would, outcome.changed, counted.join(", "))];
-    if may_read {
-        for action in &outcome.actions {
-            let amount = format!("{} {}", action.amount, action.currency);
-            lines.push(format!(
-                "action {} ({}), {}: {}",
-                quoted(&action.id),
-                quoted(&action.action_type),
-                quoted(amount.trim()),
-                action.to
-            ));
-        }
+    for action in &outcome.actions {
+        let amount = format!("{} {}", action.amount, action.currency);
+        lines.push(format!(
+            "action {} ({}), {}: {}",
+            quoted(&action.id),
+            quoted(&action.action_type),
+            quoted(amount.trim()),
+            action.to
+        ));
     }
     if outcome.preview {
         lines.push(format!("Nothing was changed. To commit exactly this: only_if_position {}", outcome.position));
@@ -259,9 +258,9 @@ pub fn decision(call: &Call<'_>, outcome: Outcome) -> Answer<Decision> {
         preview: outcome.preview,
         changed: outcome.changed,
         by_kind: by_kind.map(|(kind, count)| (kind.to_owned(), count)).into_iter().collect::<BTreeMap<_, _>>(),
-        actions: if may_read { outcome.actions.iter().map(object).collect() } else { Vec::new() },
-        changes: if may_read { outcome.changes.iter().map(object).collect() } else { Vec::new() },
-        truncated: outcome.truncated || !may_read,
+        actions: outcome.actions.iter().map(object).collect(),
+        changes: outcome.changes.iter().map(object).collect(),
+        truncated: outcome.truncated,
     };
     Answer { structured: decision, text: lines.join("\n") }
 }
