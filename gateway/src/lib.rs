@@ -8,6 +8,7 @@ pub mod changes;
 pub mod host;
 pub mod http;
 pub mod mcp;
+pub mod observe;
 pub mod outcome;
 pub mod problem;
 pub mod read;
@@ -21,8 +22,8 @@ use axum::Router;
 /// The space of those who name none.
 pub const DEFAULT_SPACE: &str = "default";
 
-/// Everything that is served, behind the gate.
-pub fn all_of_it(gateway: http::Gateway) -> Result<Router, mcp::McpError> {
+/// Everything that is served, behind the gate; and what ends the sessions of assistants.
+pub fn all_of_it(gateway: http::Gateway) -> Result<(Router, mcp::Sessions), mcp::McpError> {
     let access = gateway.access.clone();
     let served = mcp::Served {
         host: gateway.host.clone(),
@@ -30,6 +31,7 @@ pub fn all_of_it(gateway: http::Gateway) -> Result<Router, mcp::McpError> {
         default_space: DEFAULT_SPACE.to_owned(),
         caller_on_stdio: None,
     };
-    let router = http::router(gateway).merge(mcp::router(Arc::new(served))?);
-    Ok(access::gate::guard(router, &access))
+    let (assistants, sessions) = mcp::router(Arc::new(served))?;
+    let router = http::router(gateway).merge(assistants);
+    Ok((access::gate::guard(router, &access), sessions))
 }

@@ -61,17 +61,18 @@ pub async fn serve(
     end: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), ServeError> {
     let limits = gateway.limits.clone();
-    let (handle, streams) = (Handle::new(), gateway.streams.clone());
+    let (handle, streams, access) = (Handle::new(), gateway.streams.clone(), gateway.access.clone());
+    let (router, sessions) = all_of_it(gateway)?;
     let ending = tokio::spawn({
         let handle = handle.clone();
         let within = limits.shutdown_max;
         async move {
             end.await;
             streams.end();
+            sessions.end();
             handle.graceful_shutdown(Some(within));
         }
     });
-    let access = gateway.access.clone();
     let keeping_current = tokio::spawn({
         let access = access.clone();
         async move { access.keep_current().await }
@@ -81,7 +82,7 @@ pub async fn serve(
     builder.http1().max_buf_size(CONNECTION_BUFFER_BYTES).header_read_timeout(limits.body_wait_max);
     builder.http2().max_send_buf_size(CONNECTION_BUFFER_BYTES);
     let bounded = Bounded::new(limits.connections_max, limits.stalled_max);
-    let service = all_of_it(gateway)?.into_make_service_with_connect_info::<SocketAddr>();
+    let service = router.into_make_service_with_connect_info::<SocketAddr>();
     let served = match access.tls().await {
         Some(config) => server.acceptor(RustlsAcceptor::new(config).acceptor(bounded)).serve(service).await,
         None => server.acceptor(bounded).serve(service).await,

@@ -64,15 +64,26 @@ pub enum McpError {
     Session(String),
 }
 
+/// Ends the sessions, when it is told to: they hold log and state.
+#[derive(Clone)]
+pub struct Sessions(Arc<dyn Fn() + Send + Sync>);
+
+impl Sessions {
+    /// Ends them.
+    pub fn end(&self) {
+        (self.0)();
+    }
+}
+
 /// The memory at `/mcp`, to be put behind the gate.
-pub fn router(served: Arc<Served>) -> Result<Router, McpError> {
+pub fn router(served: Arc<Served>) -> Result<(Router, Sessions), McpError> {
     router_of(move || Ok(MemoryServer::begin(served.clone())))
 }
 
 /// Any handler at `/mcp`, with the transport and the sessions that the memory has.
 pub fn router_of<H: ServerHandler>(
     begin: impl Fn() -> Result<H, std::io::Error> + Send + Sync + 'static,
-) -> Result<Router, McpError> {
+) -> Result<(Router, Sessions), McpError> {
     let mut sessions = LocalSessionManager::default();
     sessions.session_config.keep_alive = Some(SESSION_IDLE_MAX);
     let sessions = Arc::new(sessions);
@@ -81,10 +92,12 @@ pub fn router_of<H: ServerHandler>(
         .disable_allowed_hosts()
         .disable_allowed_origins()
         .with_max_request_body_bytes(REQUEST_BYTES_MAX);
+    let cancel = config.cancellation_token.clone();
     let binding = Arc::new(Binding::new(sessions.clone()).ok_or(McpError::NoRandomness)?);
     let service = StreamableHttpService::new(begin, sessions, config);
     let router = Router::new().route_service("/mcp", service);
-    Ok(router.layer(from_fn_with_state(binding, session_id::bind)))
+    let ending = Sessions(Arc::new(move || cancel.cancel()));
+    Ok((router.layer(from_fn_with_state(binding, session_id::bind)), ending))
 }
 
 /// Serves one assistant on standard input and output, until it goes.

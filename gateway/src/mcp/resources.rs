@@ -113,7 +113,7 @@ pub async fn read(call: &Call<'_>, resource: &ResourceId) -> Result<ResourceCont
     let absent = |what| Problem::not_found(what, &resource.id);
     let found = match resource.kind {
         ResourceKind::Node => {
-            let explanation = call.read(move |reading| Ok(reading.explain(&id, 0)?)).await?;
+            let explanation = call.read(move |reading| Ok(reading.explain(&id, 1)?)).await?;
             let node = explanation.and_then(|explanation| explanation.nodes.into_iter().next());
             let explained = Explained::of(node.ok_or_else(|| absent("node"))?, Show::Believed);
             note_shown(call, std::iter::once(&explained.node));

@@ -42,7 +42,8 @@ impl MemoryServer {
     /// Begins a session.
     pub fn begin(served: Arc<Served>) -> MemoryServer {
         let tools = Self::writing() + Self::asking() + Self::taking_back() + Self::looking_back();
-        MemoryServer { served, session: Arc::new(Session::begin()), tools }
+        let session = Arc::new(Session::begin(served.host.clone()));
+        MemoryServer { served, session, tools }
     }
 
     /// A call of a tool, once its caller may.
@@ -114,7 +115,7 @@ impl ServerHandler for MemoryServer {
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         let (_, resource) = self.call_of(&context, &request.uri)?;
-        let followed = self.session.follow(&self.served.host, resource, context.peer.clone()).await;
+        let followed = self.session.follow(resource, context.peer.clone()).await;
         followed.map_err(|problem| error_of(&problem.into()))
     }
 

@@ -9,12 +9,13 @@ use std::{
 use recant_eventlog::{ReadLimit, Topic};
 use recant_proto::v1::Change;
 use rmcp::{Peer, RoleServer, model::ResourceUpdatedNotificationParam};
+use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::{read_set::ReadSet, resources::ResourceId};
 use crate::{
     changes::{self, PlaceError},
-    host::{Host, HostError},
+    host::{Applied, Host, HostError},
     problem::{Problem, Sort},
 };
 
@@ -25,8 +26,8 @@ const LOOK_AFTER: Duration = Duration::from_secs(30);
 const READ: ReadLimit = ReadLimit { records_max: 1_000, bytes_max: 4 << 20 };
 
 /// A session.
-#[derive(Debug)]
 pub struct Session {
+    host: Host,
     /// The run under which its events are written, so that what one session wrote can be taken back.
     pub run: String,
     /// What it was shown.
@@ -44,9 +45,9 @@ struct Followed {
 
 impl Session {
     /// A new one.
-    pub fn begin() -> Session {
+    pub fn begin(host: Host) -> Session {
         let run = format!("mcp-{}", Uuid::now_v7());
-        Session { run, read_set: ReadSet::default(), followed: Mutex::default() }
+        Session { host, run, read_set: ReadSet::default(), followed: Mutex::default() }
     }
 
     fn followed<R>(&self, with: impl FnOnce(&mut Followed) -> R) -> R {
@@ -54,15 +55,11 @@ impl Session {
     }
 
     /// From now on the session is told when a resource changes.
-    pub async fn follow(
-        self: &Arc<Self>,
-        host: &Host,
-        resource: ResourceId,
-        peer: Peer<RoleServer>,
-    ) -> Result<(), Problem> {
-        let partition = host.partition_of(&resource.space);
-        let log = host.log();
-        let end = host.on_a_thread(move || log.bounds(Topic::Changes, partition)).await?.map_err(HostError::from)?.end;
+    pub async fn follow(self: &Arc<Self>, resource: ResourceId, peer: Peer<RoleServer>) -> Result<(), Problem> {
+        let partition = self.host.partition_of(&resource.space);
+        let log = self.host.log();
+        let end =
+            self.host.on_a_thread(move || log.bounds(Topic::Changes, partition)).await?.map_err(HostError::from)?.end;
         let starts_telling = self.followed(|followed| {
             if followed.resources.len() >= FOLLOWED_MAX && !followed.resources.contains(&resource) {
                 let detail = format!("a session can follow {FOLLOWED_MAX} resources; end some subscriptions");
@@ -73,7 +70,7 @@ impl Session {
             Ok(!std::mem::replace(&mut followed.is_told, true))
         })?;
         if starts_telling {
-            tokio::spawn(tell(Arc::downgrade(self), host.clone(), peer));
+            tokio::spawn(tell(Arc::downgrade(self), self.host.applied(), peer));
         }
         Ok(())
     }
@@ -84,10 +81,10 @@ impl Session {
     }
 
     /// The resources that changed since they were looked at last.
-    async fn changed(&self, host: &Host) -> Result<BTreeSet<ResourceId>, Problem> {
+    async fn changed(&self) -> Result<BTreeSet<ResourceId>, Problem> {
         let (resources, next_offsets) =
             self.followed(|followed| (followed.resources.clone(), followed.next_offsets.clone()));
-        let log = host.log();
+        let log = self.host.log();
         let look = move || -> Result<(BTreeSet<ResourceId>, BTreeMap<u32, u64>), PlaceError> {
             let (mut changed, mut looked_at) = (BTreeSet::new(), BTreeMap::new());
             for (partition, mut next) in next_offsets {
@@ -105,7 +102,7 @@ impl Session {
             }
             Ok((changed, looked_at))
         };
-        let (changed, looked_at) = host.on_a_thread(look).await?.map_err(Problem::from)?;
+        let (changed, looked_at) = self.host.on_a_thread(look).await?.map_err(Problem::from)?;
         self.followed(|followed| followed.next_offsets.extend(looked_at));
         Ok(changed)
     }
@@ -124,9 +121,8 @@ fn concerns(change: &Change, resource: &ResourceId) -> bool {
         }
 }
 
-/// Tells a session of its resources for as long as it lives.
-async fn tell(session: Weak<Session>, host: Host, peer: Peer<RoleServer>) {
-    let mut applied = host.applied();
+/// Tells a session of its resources for as long as it lives; between news it holds nothing of it, nor of the log.
+async fn tell(session: Weak<Session>, mut applied: watch::Receiver<Applied>, peer: Peer<RoleServer>) {
     loop {
         // Its sender goes when processing ends: then nothing changes any more, and the session ends with the server.
         let news = tokio::time::timeout(LOOK_AFTER, applied.changed()).await;
@@ -134,7 +130,7 @@ async fn tell(session: Weak<Session>, host: Host, peer: Peer<RoleServer>) {
         if peer.is_transport_closed() || matches!(news, Ok(Err(_))) {
             return;
         }
-        match session.changed(&host).await {
+        match session.changed().await {
             Ok(changed) => {
                 for resource in changed {
                     let updated = ResourceUpdatedNotificationParam::new(resource.to_uri());
