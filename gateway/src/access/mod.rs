@@ -15,6 +15,11 @@ pub enum Right {
     Operate,
 }
 
+/// Whether an address may be listened on: one that other machines do not reach.
+pub fn may_listen(address: std::net::SocketAddr) -> bool {
+    address.ip().is_loopback()
+}
+
 /// Who asks.
 #[derive(Debug, Clone, Default)]
 pub struct Caller {}
