@@ -58,7 +58,7 @@ pub struct Common {
 pub enum Command {
     /// Tell the story from an empty directory, with the real engine, and check it
     Demo(Demo),
-    /// Serve a log on Kafka, together with other processes that do
+    /// Serve log and state over HTTP; or a log on Kafka, together with other processes that do
     Serve(Serve),
     /// Append events: JSON lines from a file or from standard input
     Append(Append),
@@ -120,12 +120,18 @@ pub struct Demo {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  recant serve --log kafka --brokers localhost:9092 --data ./state\n  RECANT_KAFKA_SASL_PASSWORD=… recant serve --log kafka --brokers broker:9093 --kafka security.protocol=sasl_ssl --kafka sasl.username=recant\n\nThe same command on several machines shares the partitions. The how-to is docs/how-to/kafka.md."
+    after_help = "Examples:\n  recant serve\n  curl -N http://127.0.0.1:7470/v1/spaces/default/changes\n  recant serve --read-only --data ./tuesday --listen 127.0.0.1:7471\n  recant serve --log kafka --brokers localhost:9092 --data ./state\n  RECANT_KAFKA_SASL_PASSWORD=… recant serve --log kafka --brokers broker:9093 --kafka security.protocol=sasl_ssl --kafka sasl.username=recant\n\nOn Kafka the same command on several machines shares the partitions. The how-tos are docs/how-to/serve.md and docs/how-to/kafka.md."
 )]
 pub struct Serve {
-    /// Partitions of topics that are created; fixed for ever
-    #[arg(long, default_value_t = 16, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
-    pub partitions: u32,
+    /// Where HTTP is served, for a log in the data directory; port 0 is any that is free
+    #[arg(long, env = "RECANT_LISTEN", default_value = "127.0.0.1:7470", value_name = "HOST:PORT")]
+    pub listen: std::net::SocketAddr,
+    /// Only read the data directory, which nobody writes: one that `recant replay` made, or a copy
+    #[arg(long)]
+    pub read_only: bool,
+    /// Partitions of a log that is created; fixed for ever [default: 1, on Kafka 16]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub partitions: Option<u32>,
     /// Keep the states of the partitions that others serve, too: taking one over needs no restore, and reads find all here
     #[arg(long, value_name = "WHICH", value_parser = ["all"])]
     pub standby: Option<String>,

@@ -96,7 +96,7 @@ impl Place {
     }
 
     /// Opens it to write; creates it if it is not there.
-    fn open_or_create(&self, partitions: u32) -> Result<Standalone> {
+    pub fn open_or_create(&self, partitions: u32) -> Result<Standalone> {
         let (new, clock) = (self.new_log(partitions, false), Arc::new(SystemClock));
         Ok(Standalone::open_or_create_within(&self.data, &new, clock, &Memory::within(self.memory_budget_bytes))?)
     }

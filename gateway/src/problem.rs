@@ -81,6 +81,16 @@ impl Problem {
         Problem::new(Sort::Wrong, "wrong_usage", "The command cannot be understood", detail)
     }
 
+    /// What a request says cannot be read.
+    pub fn wrong_request(detail: impl Into<String>) -> Problem {
+        Problem::new(Sort::Wrong, "wrong_request", "The request cannot be understood", detail)
+    }
+
+    /// It is not known what became of an event.
+    pub fn fate_unknown(detail: impl Into<String>) -> Problem {
+        Problem::new(Sort::CouldNot, "fate_unknown", "The fate of the event is not known", detail)
+    }
+
     /// A rule of the contract was broken; `sort` says whether by the input or by what it met.
     pub fn refused(sort: Sort, violation: &Violation) -> Problem {
         Problem::new(sort, violation.code.as_str(), violation.code.title(), violation.to_string())
@@ -107,7 +117,7 @@ impl Problem {
             "event_id_taken" | "node_id_taken" | "justification_id_taken" | "retraction_id_taken" => 409,
             "history_gone" | "cursor_ahead" | "other_log" => 410,
             "position_passed" => 412,
-            "event_too_large" | "body_too_large" => 413,
+            "event_too_large" | "text_too_large" | "body_too_large" => 413,
             "content_type" => 415,
             "too_many_requests" => 429,
             "busy" | "not_ready" | "not_reached" | "closing" | "held" | "unreachable" | "fate_unknown" => 503,

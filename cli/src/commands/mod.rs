@@ -6,6 +6,7 @@ mod demo;
 mod diff;
 mod doctor;
 mod explain;
+mod gateway;
 mod import_chat;
 mod list;
 mod manual;

@@ -1,4 +1,5 @@
-//! `recant serve`: serves the partitions of a log on Kafka that the group gives to this process.
+//! `recant serve`: a log in the data directory over HTTP (`gateway.rs`); or the partitions of a log on Kafka that the group gives to this
+//! process.
 
 use std::sync::{Arc, atomic::AtomicBool};
 
@@ -15,6 +16,7 @@ use recant_processor::{
 use recant_proto::position::Incarnation;
 use serde_json::{Value, json};
 
+use super::gateway;
 use crate::{
     arguments, escape,
     failure::{Exit, Problem},
@@ -22,24 +24,19 @@ use crate::{
     place::Place,
 };
 
+/// Of topics that are created.
+const PARTITIONS: u32 = 16;
+
 /// Runs the command.
 pub fn run(place: &Place, arguments: &arguments::Serve, output: &mut Output) -> Result<Exit> {
     let Some(settings) = place.kafka.clone() else {
-        return Err(Problem::wrong(
-            "this version serves a log on Kafka: --log kafka --brokers HOST:PORT. Commands on an embedded log serve it themselves",
-        )
-        .into());
+        return gateway::run(place, arguments, output);
     };
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
-        // A second one ends it at once, as a crash does: nothing is lost by that.
-        signal_hook::flag::register_conditional_shutdown(signal, 130, stop.clone())?;
-        signal_hook::flag::register(signal, stop.clone())?;
-    }
+    let stop = stop_on_signals()?;
     let brokers = settings.brokers.clone();
     let new = NewLog {
         incarnation: Incarnation(*uuid::Uuid::new_v4().as_bytes()),
-        partitions: arguments.partitions,
+        partitions: arguments.partitions.unwrap_or(PARTITIONS),
         first_event: &|incarnation, partitions, partition| log_created(incarnation, partitions, partition, false),
     };
     let log = KafkaLog::open_or_create(settings, &new)?;
@@ -77,7 +74,17 @@ pub fn run(place: &Place, arguments: &arguments::Serve, output: &mut Output) -> 
     Ok(if halted { Exit::CouldNot } else { Exit::Done })
 }
 
-fn tell(output: &mut Output, json: &Value, line: &str) -> Result<()> {
+/// Turns true at the first signal to end. A second one ends the process at once, as a crash does: nothing is lost by that.
+pub(super) fn stop_on_signals() -> Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
+        signal_hook::flag::register_conditional_shutdown(signal, 130, stop.clone())?;
+        signal_hook::flag::register(signal, stop.clone())?;
+    }
+    Ok(stop)
+}
+
+pub(super) fn tell(output: &mut Output, json: &Value, line: &str) -> Result<()> {
     if output.is_json() {
         output.json_line(json)?;
     } else {

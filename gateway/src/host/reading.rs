@@ -72,7 +72,9 @@ impl<'a> Reading<'a> {
             return Ok(moment.at_offset(position.offset));
         }
         let instant = time::parse("as_of", when).map_err(|violation| {
-            Problem::wrong(format!("{violation}; give a time on the log's clock, or a position (partition:offset)"))
+            Problem::wrong_request(format!(
+                "{violation}; give a time on the log's clock, or a position (partition:offset)"
+            ))
         })?;
         let found = moment.at_time(&self.store, instant.to_log_ms()).map_err(HostError::from)?;
         found.ok_or_else(|| {

@@ -10,7 +10,11 @@ use axum::{
     },
     http::{HeaderMap, header},
 };
-use recant_proto::position::Position;
+use recant_proto::{
+    names,
+    position::Position,
+    reject::{Code, Violation},
+};
 use serde::Deserialize;
 use tokio::sync::OwnedSemaphorePermit;
 use utoipa::IntoParams;
@@ -31,19 +35,15 @@ pub(super) struct Path<T>(pub(super) T);
 #[from_request(via(axum::extract::Query), rejection(Problem))]
 pub(super) struct Query<T>(pub(super) T);
 
-fn wrong_request(detail: String) -> Problem {
-    Problem::new(Sort::Wrong, "wrong_request", "The request cannot be understood", detail)
-}
-
 impl From<PathRejection> for Problem {
     fn from(rejection: PathRejection) -> Problem {
-        wrong_request(rejection.body_text())
+        Problem::wrong_request(rejection.body_text())
     }
 }
 
 impl From<QueryRejection> for Problem {
     fn from(rejection: QueryRejection) -> Problem {
-        wrong_request(rejection.body_text())
+        Problem::wrong_request(rejection.body_text())
     }
 }
 
@@ -60,22 +60,42 @@ pub(super) struct Demand {
     wait_ms: Option<u64>,
 }
 
+/// How new the state of a preview must be.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Basis {
+    /// A preview: with everything up to this position (`partition:offset`), which a write gave.
+    at_least: Option<String>,
+    /// A preview: with everything that was in the log when the question came.
+    #[serde(default)]
+    fresh: bool,
+}
+
+impl Basis {
+    pub(super) fn freshness(&self) -> Result<Freshness, Problem> {
+        freshness(self.at_least.as_deref(), self.fresh)
+    }
+}
+
+fn freshness(at_least: Option<&str>, fresh: bool) -> Result<Freshness, Problem> {
+    match at_least {
+        None if fresh => Ok(Freshness::Fresh),
+        None => Ok(Freshness::Now),
+        Some(_) if fresh => Err(Problem::wrong_request("give at_least or fresh, not both".to_owned())),
+        Some(text) => text
+            .parse::<Position>()
+            .map(Freshness::AtLeast)
+            .map_err(|error| Problem::wrong_request(format!("at_least: {error}"))),
+    }
+}
+
 impl Demand {
     pub(super) fn freshness(&self) -> Result<Freshness, Problem> {
-        match &self.at_least {
-            None if self.fresh => Ok(Freshness::Fresh),
-            None => Ok(Freshness::Now),
-            Some(_) if self.fresh => Err(wrong_request("give at_least or fresh, not both".to_owned())),
-            Some(text) => text
-                .parse::<Position>()
-                .map(Freshness::AtLeast)
-                .map_err(|error| wrong_request(format!("at_least: {error}"))),
-        }
+        freshness(self.at_least.as_deref(), self.fresh)
     }
 
     pub(super) fn within(&self, gateway: &Gateway) -> Duration {
-        let max = gateway.limits.wait_max;
-        self.wait_ms.map_or(max, |wait_ms| Duration::from_millis(wait_ms).min(max))
+        gateway.limits.within(self.wait_ms)
     }
 }
 
@@ -113,7 +133,7 @@ impl Paging {
 pub(super) fn limit(asked: Option<u32>) -> Result<usize, Problem> {
     match asked.unwrap_or(ITEMS_DEFAULT) {
         limit @ 1..=ITEMS_MAX => Ok(limit as usize),
-        limit => Err(wrong_request(format!("limit is {limit}; it is 1 to {ITEMS_MAX}"))),
+        limit => Err(Problem::wrong_request(format!("limit is {limit}; it is 1 to {ITEMS_MAX}"))),
     }
 }
 
@@ -151,7 +171,7 @@ impl Body {
             let bytes = axum::body::to_bytes(body, bytes_max).await.map_err(|error| {
                 let is_too_long =
                     std::error::Error::source(&error).is_some_and(|cause| cause.to_string().contains("limit"));
-                if is_too_long { too_large() } else { wrong_request(format!("the body broke off: {error}")) }
+                if is_too_long { too_large() } else { Problem::wrong_request(format!("the body broke off: {error}")) }
             })?;
             Ok(Body { bytes, _room: room })
         };
@@ -168,15 +188,10 @@ impl Body {
     /// The JSON in it.
     pub(super) fn json<T: serde::de::DeserializeOwned>(&self, headers: &HeaderMap) -> Result<T, Problem> {
         let (media_type, _) = content_type(headers);
-        if media_type != recant_proto::names::JSON {
-            let detail = format!("the content type is {media_type:?}; this takes {}", recant_proto::names::JSON);
-            return Err(Problem::new(
-                Sort::Wrong,
-                "content_type",
-                "The content type is not one that recant reads",
-                detail,
-            ));
+        if media_type != names::JSON {
+            let detail = format!("the content type is {media_type:?}; this takes {}", names::JSON);
+            return Err(Problem::refused(Sort::Wrong, &Violation::new(Code::ContentType, detail)));
         }
-        serde_json::from_slice(&self.bytes).map_err(|error| wrong_request(error.to_string()))
+        serde_json::from_slice(&self.bytes).map_err(|error| Problem::wrong_request(error.to_string()))
     }
 }

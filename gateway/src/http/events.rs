@@ -1,5 +1,7 @@
 //! `POST events`: one event, or many, in any form that the contract has; each with its fate.
 
+use std::time::Duration;
+
 use axum::{
     extract::State,
     http::{HeaderMap, StatusCode},
@@ -48,6 +50,7 @@ const BATCH_EVENTS_MAX: usize = 10_000;
 pub(super) struct Waiting {
     /// `applied`, or `durable` to be answered as soon as the events are on disk.
     #[serde(default)]
+    #[param(inline)]
     wait: WaitFor,
     /// Wait at most so many milliseconds until they are applied.
     wait_ms: Option<u64>,
@@ -63,13 +66,14 @@ enum WaitFor {
 
 impl Waiting {
     pub(super) fn of(&self, gateway: &Gateway) -> Wait {
-        let max = gateway.limits.wait_max;
         match self.wait {
             WaitFor::Durable => Wait::Durable,
-            WaitFor::Applied => {
-                Wait::Applied(self.wait_ms.map_or(max, |wait_ms| std::time::Duration::from_millis(wait_ms).min(max)))
-            }
+            WaitFor::Applied => Wait::Applied(self.within(gateway)),
         }
+    }
+
+    pub(super) fn within(&self, gateway: &Gateway) -> Duration {
+        gateway.limits.within(self.wait_ms)
     }
 }
 
@@ -184,7 +188,7 @@ pub(super) async fn publish(
         }
         Sent::Many(..) if key.is_some() => {
             let detail = "an Idempotency-Key is the id of one event; in a batch each event says its own id";
-            Err(Problem::new(Sort::Wrong, "wrong_request", "The request cannot be understood", detail))
+            Err(Problem::wrong_request(detail))
         }
         Sent::Many(values, content_type) => {
             let read = values.iter().map(|value| read_event_for(&space, value, &content_type, None)).collect();
@@ -297,12 +301,7 @@ async fn many(
 
 /// The host gives as many as it was given.
 fn nothing_published() -> Problem {
-    Problem::new(
-        Sort::CouldNot,
-        "fate_unknown",
-        "The fate of the event is not known",
-        "it was not told; append it again",
-    )
+    Problem::fate_unknown("it was not told; append it again")
 }
 
 impl EventFate {

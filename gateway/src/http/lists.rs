@@ -24,6 +24,7 @@ use crate::{access::Caller, problem::Problem, rejected};
 #[into_params(parameter_in = Query)]
 pub(super) struct WantedActions {
     /// `in`, on reasons that are believed, or `out`.
+    #[param(inline)]
     status: Option<Status>,
     /// By this agent.
     agent: Option<String>,

@@ -76,6 +76,13 @@ impl Default for Limits {
     }
 }
 
+impl Limits {
+    /// So long it is waited, where a caller has asked for so many milliseconds, or for nothing.
+    fn within(&self, wait_ms: Option<u64>) -> Duration {
+        wait_ms.map_or(self.wait_max, |wait_ms| Duration::from_millis(wait_ms).min(self.wait_max))
+    }
+}
+
 /// What every handler has.
 #[derive(Clone)]
 pub struct Gateway {

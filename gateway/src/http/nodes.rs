@@ -11,10 +11,7 @@ use super::{
     answer::At,
     ask::{self, Demand, Paging, Path, Query, When},
 };
-use crate::{
-    access::Caller,
-    problem::{Problem, Sort},
-};
+use crate::{access::Caller, problem::Problem};
 
 /// Which nodes.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
@@ -23,8 +20,10 @@ pub(super) struct Wanted {
     /// The one of this id alone, for ids that cannot stand in a path; the answer is the node itself.
     id: Option<String>,
     /// `in`, believed, or `out`.
+    #[param(inline)]
     status: Option<Status>,
     /// Of this kind.
+    #[param(inline)]
     kind: Option<KindOfNode>,
     /// Observed from this source.
     source: Option<String>,
@@ -224,7 +223,7 @@ pub(super) async fn explain_id(
     Query(when): Query<When>,
     Query(demand): Query<Demand>,
 ) -> Result<At<Explanation>, Problem> {
-    let absent = || Problem::new(Sort::Wrong, "wrong_request", "The request cannot be understood", "say which: ?id=");
+    let absent = || Problem::wrong_request("say which: ?id=");
     let id = named.id.ok_or_else(absent)?;
     why(&gateway, gateway.seen(&caller, &space), id, depth, when, demand).await
 }

@@ -12,6 +12,7 @@ use recant_projections::{
 };
 use recant_proto::{
     position::Position,
+    reject::{Code, Violation},
     v1::{AgentTarget, Event, Reinstated, Retracted, Target, Window, event::Body as Says, target::What},
 };
 use serde::{Deserialize, Serialize};
@@ -20,7 +21,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::{
     Gateway,
     answer::At,
-    ask::{Body, Demand, Path, Query, When},
+    ask::{Basis, Body, Demand, Path, Query, When},
     events::Waiting,
 };
 use crate::{
@@ -127,7 +128,7 @@ impl NewTarget {
         let mut named = named.into_iter().flatten();
         let (Some(what), None) = (named.next(), named.next()) else {
             let detail = "a target names one thing: source, node, justification or agent";
-            return Err(Problem::new(Sort::Wrong, "wrong_request", "The request cannot be understood", detail));
+            return Err(Problem::wrong_request(detail));
         };
         let window = self.window.map(|window| Window { from: window.from, to: window.to, clock: window.clock });
         Ok(Target { what: Some(what), window })
@@ -168,7 +169,7 @@ pub(super) struct NotYet {
 /// Retract: what rests on it falls, what has another reason stays.
 #[utoipa::path(
     post, path = "/v1/spaces/{space}/retractions", tag = "write", operation_id = "retract",
-    params(("space" = String, Path, description = "The space"), Deciding, Waiting, Demand,
+    params(("space" = String, Path, description = "The space"), Deciding, Waiting, Basis,
         ("Idempotency-Key" = Option<String>, Header, description = "The id of the retraction, if it does not say it itself")),
     request_body = NewRetraction,
     responses(
@@ -184,7 +185,7 @@ pub(super) async fn retract(
     Path(space): Path<String>,
     Query(deciding): Query<Deciding>,
     Query(waiting): Query<Waiting>,
-    Query(demand): Query<Demand>,
+    Query(basis): Query<Basis>,
     headers: HeaderMap,
     body: axum::body::Body,
 ) -> Result<Response, Problem> {
@@ -200,14 +201,14 @@ pub(super) async fn retract(
         only_if_position: asked.only_if_position,
     };
     let event = Event { id, space, body: Some(Says::Retracted(retracted)), ..Event::default() };
-    decide(&gateway, &caller, event, &deciding, &waiting, &demand).await
+    decide(&gateway, &caller, event, &deciding, &waiting, &basis).await
 }
 
 /// Reinstate: what only this retraction covered is as if it had not been.
 #[utoipa::path(
     post, path = "/v1/spaces/{space}/retractions/{id}/reinstatement", tag = "write", operation_id = "reinstate",
     params(("space" = String, Path, description = "The space"), ("id" = String, Path, description = "The retraction's id"),
-        Deciding, Waiting, Demand,
+        Deciding, Waiting, Basis,
         ("Idempotency-Key" = Option<String>, Header, description = "The id of the event, if it does not say it itself")),
     request_body = NewReinstatement,
     responses(
@@ -223,7 +224,7 @@ pub(super) async fn reinstate(
     Path((space, retraction)): Path<(String, String)>,
     Query(deciding): Query<Deciding>,
     Query(waiting): Query<Waiting>,
-    Query(demand): Query<Demand>,
+    Query(basis): Query<Basis>,
     headers: HeaderMap,
     body: axum::body::Body,
 ) -> Result<Response, Problem> {
@@ -234,7 +235,7 @@ pub(super) async fn reinstate(
         Reinstated { retraction, reason: asked.reason, by: asked.by, only_if_position: asked.only_if_position };
     let id = id_of(&headers, asked.id)?;
     let event = Event { id, space, body: Some(Says::Reinstated(reinstated)), ..Event::default() };
-    decide(&gateway, &caller, event, &deciding, &waiting, &demand).await
+    decide(&gateway, &caller, event, &deciding, &waiting, &basis).await
 }
 
 /// The id that was given, in the header or in the body; else a new one.
@@ -246,7 +247,7 @@ fn id_of(headers: &HeaderMap, said: String) -> Result<String, Problem> {
         Some(key) if said.is_empty() || said == key => Ok(key),
         Some(key) => {
             let detail = format!("the header Idempotency-Key says {key:?} and the body {said:?}: both are the id");
-            Err(Problem::new(Sort::Wrong, "header_mismatch", "A header or the key contradicts the event", detail))
+            Err(Problem::refused(Sort::Wrong, &Violation::at(Code::HeaderMismatch, "Idempotency-Key", detail)))
         }
     }
 }
@@ -257,14 +258,14 @@ async fn decide(
     event: Event,
     deciding: &Deciding,
     waiting: &Waiting,
-    demand: &Demand,
+    basis: &Basis,
 ) -> Result<Response, Problem> {
     let mut event = read::check(event).map_err(|refused| Problem::refused(Sort::Wrong, &refused.violation))?;
     let changes_max = deciding.changes_max();
     if deciding.preview {
         let space = gateway.seen(caller, &event.space).to_owned();
         let asked = event.clone();
-        let preview = gateway.host.read(&space, demand.freshness()?, demand.within(gateway), move |reading| {
+        let preview = gateway.host.read(&space, basis.freshness()?, waiting.within(gateway), move |reading| {
             Ok::<_, Problem>(Outcome::of(&asked, &reading.preview(&asked)?, true, changes_max))
         });
         let outcome = preview.await??;
@@ -277,11 +278,11 @@ async fn decide(
     let asked = event.clone();
     let counted = gateway
         .host
-        .read(&event.space, Freshness::Now, demand.within(gateway), move |reading| reading.counted_sources(&asked));
+        .read(&event.space, Freshness::Now, waiting.within(gateway), move |reading| reading.counted_sources(&asked));
     let sources = counted.await??;
     let published = gateway.host.publish(vec![NewEvent::of(&event)], waiting.of(gateway)).await?;
     let Some(Published { position, fate }) = published.into_iter().next() else {
-        return Err(Problem::new(Sort::CouldNot, "fate_unknown", "The fate of the event is not known", "ask again"));
+        return Err(Problem::fate_unknown("it was not told; ask for it by its id"));
     };
     let duplicate_of = match fate {
         None => return Ok(not_yet(event.id, position).into_response()),

@@ -47,8 +47,10 @@ pub(super) struct Following {
     /// `earliest`, `latest`, a cursor, or a time on the log's clock; `latest` if it is not said. `Last-Event-ID` goes before it.
     from: Option<String>,
     /// Of nodes of this kind.
+    #[param(inline)]
     kind: Option<KindOfNode>,
     /// To this status.
+    #[param(inline)]
     status: Option<Status>,
     /// Of what was observed from this source.
     source: Option<String>,

@@ -19,7 +19,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use recant_eventlog::Topic;
+use recant_eventlog::{LogError, Topic};
 use tokio::sync::{Semaphore, watch};
 
 use self::ring::Ring;
@@ -62,12 +62,16 @@ impl Streams {
     pub async fn start(host: Host) -> Result<Streams, HostError> {
         let log = host.log();
         let ends = host.on_a_thread(move || {
-            let end = |partition| log.bounds(Topic::Changes, partition).map(|bounds| bounds.end);
-            (0..log.partitions()).map(end).collect::<Result<Vec<u64>, _>>()
+            // In this order: then the changes of all events before the one lie before the other.
+            let end = |partition| {
+                let processed = log.committed(partition)?.next_offset;
+                Ok::<_, LogError>((processed, log.bounds(Topic::Changes, partition)?.end))
+            };
+            (0..log.partitions()).map(end).collect::<Result<Vec<_>, _>>()
         });
         let ends = ends.await??;
         let ring_bytes = RINGS_BYTES / ends.len().max(1);
-        let rings = ends.into_iter().map(|end| Ring::new(end, ring_bytes)).collect();
+        let rings = ends.into_iter().map(|(processed, end)| Ring::new(end, processed, ring_bytes)).collect();
         let inner = Inner {
             host,
             rings,
@@ -86,7 +90,7 @@ impl Streams {
     pub async fn follow(&self, space: &str, from: From, selection: Selection) -> Result<Follower, Problem> {
         let partition = self.inner.host.partition_of(space);
         let Some(ring) = self.inner.rings.get(partition as usize) else {
-            return Err(HostError::Log(recant_eventlog::LogError::NoPartition(partition)).into());
+            return Err(HostError::Log(LogError::NoPartition(partition)).into());
         };
         let place = Place::take(self)?;
         // Before the place is looked up: what comes from now on is in the ring.

@@ -78,8 +78,8 @@ struct Followed {
 }
 
 impl Ring {
-    pub(super) fn new(next: u64, bytes_max: usize) -> Ring {
-        let inner = Inner { spaces: HashMap::new(), order: VecDeque::new(), bytes: 0, bytes_max, next, processed: 0 };
+    pub(super) fn new(next: u64, processed: u64, bytes_max: usize) -> Ring {
+        let inner = Inner { spaces: HashMap::new(), order: VecDeque::new(), bytes: 0, bytes_max, next, processed };
         Ring { inner: Arc::new(Mutex::new(inner)) }
     }
 
@@ -220,7 +220,7 @@ mod tests {
     /// Protects followers from gaps: what was evicted, or came before anyone followed, is in the log, and is never passed over.
     #[test]
     fn what_is_not_here_is_in_the_log() {
-        let ring = Ring::new(10, 3 * RECORD_BYTES);
+        let ring = Ring::new(10, 0, 3 * RECORD_BYTES);
         let one = ring.subscribe("one");
         assert!(matches!(one.from(9, 10), Next::InLog), "before anyone followed");
         ring.take(vec![record("one", 10), record("other", 11), record("one", 12)], 13);
@@ -238,7 +238,7 @@ mod tests {
     /// Protects memory: what is kept is within the bound, and goes with the last who follows.
     #[test]
     fn what_is_kept_is_bounded_and_goes() {
-        let ring = Ring::new(0, 5 * RECORD_BYTES);
+        let ring = Ring::new(0, 0, 5 * RECORD_BYTES);
         let first = ring.subscribe("one");
         let second = ring.subscribe("one");
         for offset in 0..100 {
