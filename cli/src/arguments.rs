@@ -1,5 +1,6 @@
 //! What users type. Help texts, the man page and completions are made from this and nothing else.
 
+mod token;
 mod travel;
 
 use std::path::PathBuf;
@@ -7,6 +8,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::brokers::KafkaArguments;
+pub use token::Token;
 pub use travel::{Diff, Replay, Verify, WhatIf};
 
 /// Memory that can take things back.
@@ -60,6 +62,10 @@ pub enum Command {
     Demo(Demo),
     /// Serve log and state over HTTP; or a log on Kafka, together with other processes that do
     Serve(Serve),
+    /// Serve one assistant on standard input and output, by the Model Context Protocol
+    Mcp,
+    /// Make a token for a caller of a server
+    Token(Token),
     /// Append events: JSON lines from a file or from standard input
     Append(Append),
     /// Make events of what you have
@@ -126,6 +132,9 @@ pub struct Serve {
     /// Where HTTP is served, for a log in the data directory; port 0 is any that is free
     #[arg(long, env = "RECANT_LISTEN", default_value = "127.0.0.1:7470", value_name = "HOST:PORT")]
     pub listen: std::net::SocketAddr,
+    /// Who may do what, TLS and quotas; without it everything is allowed, on loopback only. The how-to is docs/how-to/access.md
+    #[arg(long, env = "RECANT_ACCESS", value_name = "FILE")]
+    pub access: Option<PathBuf>,
     /// Only read the data directory, which nobody writes: one that `recant replay` made, or a copy
     #[arg(long)]
     pub read_only: bool,

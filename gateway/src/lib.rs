@@ -17,7 +17,7 @@ pub mod stream;
 
 use std::sync::Arc;
 
-use axum::Router;
+use axum::{Router, middleware::from_fn};
 
 /// The space of those who name none.
 pub const DEFAULT_SPACE: &str = "default";
@@ -32,6 +32,6 @@ pub fn all_of_it(gateway: http::Gateway) -> Result<(Router, mcp::Sessions), mcp:
         caller_on_stdio: None,
     };
     let (assistants, sessions) = mcp::router(Arc::new(served))?;
-    let router = http::router(gateway).merge(assistants);
-    Ok((access::gate::guard(router, &access), sessions))
+    let router = access::gate::guard(http::router(gateway).merge(assistants), &access);
+    Ok((router.layer(from_fn(observe::requests::observe)), sessions))
 }

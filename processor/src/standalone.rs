@@ -59,6 +59,8 @@ pub struct NewEvent {
     pub content_type: &'static str,
     /// For a log that is filled from historical data.
     pub append_time_ms: Option<i64>,
+    /// The trace that its writer is in, carried through to what it causes.
+    pub traceparent: Option<String>,
 }
 
 impl NewEvent {
@@ -69,7 +71,14 @@ impl NewEvent {
             value: wire::to_protobuf(event),
             content_type: names::PROTOBUF,
             append_time_ms: None,
+            traceparent: None,
         }
+    }
+
+    /// The headers of its record.
+    pub(crate) fn headers(&self) -> Vec<(String, Vec<u8>)> {
+        let traceparent = self.traceparent.iter().map(|trace| (names::TRACEPARENT.to_owned(), trace.as_str().into()));
+        std::iter::once((names::CONTENT_TYPE.to_owned(), self.content_type.into())).chain(traceparent).collect()
     }
 }
 
@@ -95,8 +104,8 @@ impl Appender {
         let partitions = self.log.partitions();
         let record = |event: NewEvent| NewRecord {
             partition: names::partition_of(event.space.as_bytes(), partitions),
+            headers: event.headers(),
             key: event.space.into_bytes(),
-            headers: vec![(names::CONTENT_TYPE.to_owned(), event.content_type.into())],
             value: event.value,
             append_time_ms: event.append_time_ms,
         };

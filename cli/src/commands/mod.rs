@@ -10,6 +10,7 @@ mod gateway;
 mod import_chat;
 mod list;
 mod manual;
+mod mcp;
 mod rebuild;
 mod rejected;
 mod replay;
@@ -19,6 +20,7 @@ mod run;
 mod scratch;
 mod serve;
 mod snapshot;
+mod token;
 mod tree;
 mod verify;
 mod watch;
@@ -45,6 +47,8 @@ pub fn run(arguments: Arguments, output: &mut Output) -> Result<Exit> {
     match arguments.command {
         Command::Demo(demo) => demo::run(&place, &demo, output),
         Command::Serve(serve) => serve::run(&place, &serve, output),
+        Command::Mcp => mcp::run(&place),
+        Command::Token(token) => token::run(&token, output),
         Command::Append(append) => append::run(&place, &append, output),
         Command::Import(Import::Chat(import)) => import_chat::run(&place, &import, output),
         Command::Retract(retract) => retract::retract(&place, &retract, output),

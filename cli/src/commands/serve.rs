@@ -32,6 +32,7 @@ pub fn run(place: &Place, arguments: &arguments::Serve, output: &mut Output) -> 
     let Some(settings) = place.kafka.clone() else {
         return gateway::run(place, arguments, output);
     };
+    crate::start_tracing();
     let stop = stop_on_signals()?;
     let brokers = settings.brokers.clone();
     let new = NewLog {

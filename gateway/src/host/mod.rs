@@ -28,6 +28,7 @@ pub use self::{
     log::{SharedLog, TimedLog},
     reading::Reading,
 };
+use crate::observe::traces;
 
 /// So many reads are under way at once; more wait for one to end.
 const READS_MAX: usize = 16;
@@ -158,7 +159,11 @@ impl Host {
 
     /// Appends events, which the contract was found to allow, all or none; gives the place and the fate of each, in their order.
     /// When it returns they are on disk. If it is not awaited to its end they may be in the log or not: the same event twice is one.
-    pub async fn publish(&self, events: Vec<NewEvent>, wait: Wait) -> Result<Vec<Published>, HostError> {
+    pub async fn publish(&self, mut events: Vec<NewEvent>, wait: Wait) -> Result<Vec<Published>, HostError> {
+        let traceparent = traces::current();
+        for event in events.iter_mut().filter(|event| event.traceparent.is_none()) {
+            event.traceparent.clone_from(&traceparent);
+        }
         let Kind::Embedded(embedded) = &self.inner.kind else { return Err(HostError::ReadOnly) };
         if events.is_empty() {
             return Ok(Vec::new());

@@ -8,6 +8,7 @@ mod ask;
 mod events;
 mod health;
 mod lists;
+mod measured;
 mod nodes;
 mod retractions;
 mod serve;
@@ -26,6 +27,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
+use prometheus::Registry;
 use prost::Message;
 use recant_proto::v1::Event;
 use tokio::sync::Semaphore;
@@ -94,6 +96,8 @@ pub struct Gateway {
     pub limits: Arc<Limits>,
     /// Who may do what.
     pub access: Arc<Access>,
+    /// What is measured, if anything is.
+    pub measures: Option<Registry>,
     bodies: Arc<Semaphore>,
     requests: Arc<Semaphore>,
 }
@@ -107,12 +111,17 @@ impl Gateway {
         let bodies = Arc::new(Semaphore::new(limits.bodies_bytes_max / BODY_PERMIT_BYTES));
         let requests = Arc::new(Semaphore::new(limits.requests_max));
         let access = Arc::new(Access::of_this_machine());
-        Gateway { host, streams, limits: Arc::new(limits), access, bodies, requests }
+        Gateway { host, streams, limits: Arc::new(limits), access, measures: None, bodies, requests }
     }
 
     /// The same, for callers who are asked who they are.
     pub fn with_access(self, access: Arc<Access>) -> Gateway {
         Gateway { access, ..self }
+    }
+
+    /// The same, showing what is measured.
+    pub fn with_measures(self, measures: Registry) -> Gateway {
+        Gateway { measures: Some(measures), ..self }
     }
 
     /// The space, if the caller may read it; else one that does not exist.
@@ -174,6 +183,7 @@ pub fn router(gateway: Gateway) -> Router {
         .layer(middleware::from_fn_with_state(gateway.clone(), one_of_so_many));
     let unbounded = OpenApiRouter::new()
         .routes(routes!(streamed::changes))
+        .routes(routes!(measured::metrics))
         .routes(routes!(health::healthz))
         .routes(routes!(health::readyz));
     let (router, document) = bounded.merge(unbounded).split_for_parts();

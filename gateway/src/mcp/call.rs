@@ -18,6 +18,7 @@ use crate::{
     access::{Caller, Right, Unauthenticated, admit},
     changes,
     host::{Freshness, Reading, Wait},
+    observe::traces,
     outcome::{Decided, Outcome},
     problem::{Problem, Sort},
 };
@@ -39,6 +40,8 @@ pub struct Call<'a> {
     /// In which space.
     pub space: String,
     agent: String,
+    /// The trace that the call is in.
+    traceparent: Option<String>,
 }
 
 impl<'a> Call<'a> {
@@ -55,7 +58,11 @@ impl<'a> Call<'a> {
         caller.check(&space, right)?;
         let client = context.peer.peer_info().map(|info| info.client_info.name.clone());
         let agent = caller.name().map(str::to_owned).or(client).filter(|name| !name.is_empty());
-        Ok(Call { served, session, caller, space, agent: agent.unwrap_or_else(|| "assistant".to_owned()) })
+        let agent = agent.unwrap_or_else(|| "assistant".to_owned());
+        // A session answers in a task of its own, so that what the request carried is read again.
+        let headers = context.extensions.get::<axum::http::request::Parts>().map(|parts| &parts.headers);
+        let traceparent = headers.and_then(|headers| traces::traceparent_of(&traces::of_headers(headers)));
+        Ok(Call { served, session, caller, space, agent, traceparent })
     }
 
     /// An event of this call.
@@ -87,7 +94,8 @@ impl<'a> Call<'a> {
         validate::check(event, bytes, &validate::DEFAULT_LIMITS).map_err(broken)?;
         let quotas = self.served.access.quotas();
         quotas.take(&self.space, 1, bytes, Instant::now()).map_err(Problem::from)?;
-        let published = self.served.host.publish(vec![NewEvent::of(event)], Wait::Applied(WITHIN)).await?;
+        let new = NewEvent { traceparent: self.traceparent.clone(), ..NewEvent::of(event) };
+        let published = self.served.host.publish(vec![new], Wait::Applied(WITHIN)).await?;
         let Some(published) = published.into_iter().next() else { return Err(fate_unknown(None).into()) };
         match published.fate {
             Some(Fate::Accepted | Fate::Duplicate(_) | Fate::Skipped(_)) => Ok(published.position),

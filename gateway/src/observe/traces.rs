@@ -35,6 +35,9 @@ impl Extractor for Headers<'_> {
 
 /// The trace that a caller is in.
 pub fn of_headers(headers: &HeaderMap) -> Context {
+    if !headers.contains_key(TRACEPARENT) {
+        return Context::new();
+    }
     TraceContextPropagator::new().extract(&Headers(headers))
 }
 
