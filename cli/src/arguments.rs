@@ -1,5 +1,6 @@
 //! What users type. Help texts, the man page and completions are made from this and nothing else.
 
+mod token;
 mod travel;
 
 use std::path::PathBuf;
@@ -7,6 +8,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::brokers::KafkaArguments;
+pub use token::Token;
 pub use travel::{Diff, Replay, Verify, WhatIf};
 
 /// Memory that can take things back.
@@ -58,8 +60,12 @@ pub struct Common {
 pub enum Command {
     /// Tell the story from an empty directory, with the real engine, and check it
     Demo(Demo),
-    /// Serve a log on Kafka, together with other processes that do
+    /// Serve log and state over HTTP; or a log on Kafka, together with other processes that do
     Serve(Serve),
+    /// Serve one assistant on standard input and output, by the Model Context Protocol
+    Mcp,
+    /// Make a token for a caller of a server
+    Token(Token),
     /// Append events: JSON lines from a file or from standard input
     Append(Append),
     /// Make events of what you have
@@ -120,12 +126,21 @@ pub struct Demo {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  recant serve --log kafka --brokers localhost:9092 --data ./state\n  RECANT_KAFKA_SASL_PASSWORD=… recant serve --log kafka --brokers broker:9093 --kafka security.protocol=sasl_ssl --kafka sasl.username=recant\n\nThe same command on several machines shares the partitions. The how-to is docs/how-to/kafka.md."
+    after_help = "Examples:\n  recant serve\n  curl -N http://127.0.0.1:7470/v1/spaces/default/changes\n  recant serve --read-only --data ./tuesday --listen 127.0.0.1:7471\n  recant serve --log kafka --brokers localhost:9092 --data ./state\n  RECANT_KAFKA_SASL_PASSWORD=… recant serve --log kafka --brokers broker:9093 --kafka security.protocol=sasl_ssl --kafka sasl.username=recant\n\nOn Kafka the same command on several machines shares the partitions. The how-tos are docs/how-to/serve.md and docs/how-to/kafka.md."
 )]
 pub struct Serve {
-    /// Partitions of topics that are created; fixed for ever
-    #[arg(long, default_value_t = 16, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
-    pub partitions: u32,
+    /// Where HTTP is served, for a log in the data directory; port 0 is any that is free
+    #[arg(long, env = "RECANT_LISTEN", default_value = "127.0.0.1:7470", value_name = "HOST:PORT")]
+    pub listen: std::net::SocketAddr,
+    /// Who may do what, TLS and quotas; without it everything is allowed, on loopback only. The how-to is docs/how-to/access.md
+    #[arg(long, env = "RECANT_ACCESS", value_name = "FILE")]
+    pub access: Option<PathBuf>,
+    /// Only read the data directory, which nobody writes: one that `recant replay` made, or a copy
+    #[arg(long)]
+    pub read_only: bool,
+    /// Partitions of a log that is created; fixed for ever [default: 1, on Kafka 16]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub partitions: Option<u32>,
     /// Keep the states of the partitions that others serve, too: taking one over needs no restore, and reads find all here
     #[arg(long, value_name = "WHICH", value_parser = ["all"])]
     pub standby: Option<String>,

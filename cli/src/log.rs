@@ -5,6 +5,7 @@ use std::time::Duration;
 use recant_eventlog::{
     Bounds, Committed, LogError, ReadLimit, ReadLog, Record, Topic, embedded::Follower, kafka::KafkaLog,
 };
+use recant_gateway::host::TimedLog;
 use recant_proto::position::Incarnation;
 
 /// A log to read and to follow.
@@ -25,14 +26,6 @@ impl ReadableLog {
         }
     }
 
-    /// The first event that the log took at this time of its clock or later; the end if there is none.
-    pub fn find_by_time(&self, partition: u32, log_time_ms: i64) -> Result<u64, LogError> {
-        match self {
-            ReadableLog::Embedded(log) => log.find_by_time(partition, log_time_ms),
-            ReadableLog::Kafka(log) => log.find_by_time(partition, log_time_ms),
-        }
-    }
-
     /// Waits so long, or until there may be more from an offset on.
     pub fn wait(&self, topic: Topic, partition: u32, from_offset: u64, timeout: Duration) -> Result<(), LogError> {
         match self {
@@ -41,6 +34,15 @@ impl ReadableLog {
                 log.refresh()
             }
             ReadableLog::Kafka(log) => log.wait(topic, partition, from_offset, timeout),
+        }
+    }
+}
+
+impl TimedLog for ReadableLog {
+    fn find_by_time(&self, partition: u32, log_time_ms: i64) -> Result<u64, LogError> {
+        match self {
+            ReadableLog::Embedded(log) => log.find_by_time(partition, log_time_ms),
+            ReadableLog::Kafka(log) => log.find_by_time(partition, log_time_ms),
         }
     }
 }

@@ -18,7 +18,10 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::{arguments::Arguments, output::Output};
+use crate::{
+    arguments::{Arguments, Command},
+    output::Output,
+};
 
 /// Allocates a good deal faster than the C library's, for us and not for RocksDB.
 #[global_allocator]
@@ -29,7 +32,9 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return failure::usage(&error),
     };
-    start_tracing();
+    if !matches!(arguments.command, Command::Serve(_)) {
+        start_tracing();
+    }
     let mut output = Output::new(arguments.common.json);
     let outcome = commands::run(arguments, &mut output).and_then(|exit| Ok(output.flush().map(|()| exit)?));
     match outcome {
@@ -41,7 +46,7 @@ fn main() -> ExitCode {
 }
 
 /// `RECANT_TRACE=debug` and the like show on standard error what recant does.
-fn start_tracing() {
+pub(crate) fn start_tracing() {
     let filter = tracing_subscriber::EnvFilter::try_from_env("RECANT_TRACE")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("error"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();

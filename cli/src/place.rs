@@ -29,7 +29,7 @@ use serde::Deserialize;
 use crate::{
     arguments::Common,
     commands::writer::Writer,
-    failure::{Exit, Problem},
+    failure::{Problem, Sort},
     log::ReadableLog,
 };
 
@@ -96,7 +96,7 @@ impl Place {
     }
 
     /// Opens it to write; creates it if it is not there.
-    fn open_or_create(&self, partitions: u32) -> Result<Standalone> {
+    pub fn open_or_create(&self, partitions: u32) -> Result<Standalone> {
         let (new, clock) = (self.new_log(partitions, false), Arc::new(SystemClock));
         Ok(Standalone::open_or_create_within(&self.data, &new, clock, &Memory::within(self.memory_budget_bytes))?)
     }
@@ -161,7 +161,7 @@ impl Config {
             Ok(text) => toml::from_str(&text)
                 .map_err(|error| Problem::wrong(format!("{}: {}", path.display(), error.message())).into()),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && !must_exist => Ok(Config::default()),
-            Err(error) => Err(Problem { exit: Exit::Wrong, ..Problem::file(&path, &error) }.into()),
+            Err(error) => Err(Problem { sort: Sort::Wrong, ..Problem::file(&path, &error) }.into()),
         }
     }
 }
@@ -173,7 +173,7 @@ fn config_directory() -> Option<PathBuf> {
 
 /// A moment before the log began.
 pub fn nothing_then(when: &str) -> Problem {
-    Problem::new(Exit::No, "not_found", "The log had nothing then", format!("the log begins after {when}"))
+    Problem::new(Sort::No, "not_found", "The log had nothing then", format!("the log begins after {when}"))
 }
 
 /// A space that is read, at a moment.

@@ -1,4 +1,4 @@
-//! Every code that the command line can say has a page in `docs/problems`, and no page is without a code.
+//! Every code that the command line and the gateway can say has a page in `docs/problems`, and no page is without a code.
 
 // Helpers of tests fail as tests do.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -37,6 +37,7 @@ fn every_code_has_a_page_and_every_page_a_code() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files = Vec::new();
     sources(&root.join("src"), &mut files);
+    sources(&root.join("../gateway/src"), &mut files);
     let codes: BTreeSet<String> = files.iter().flat_map(|file| codes_in(&fs::read_to_string(file).unwrap())).collect();
     assert!(codes.len() > 15, "{codes:?}");
 

@@ -80,8 +80,8 @@ impl Door {
     pub fn append(&self, events: Vec<NewEvent>) -> Result<Appended, LogError> {
         let record = |event: NewEvent| NewRecord {
             partition: names::partition_of(event.space.as_bytes(), self.log.partitions()),
+            headers: event.headers(),
             key: event.space.into_bytes(),
-            headers: vec![(names::CONTENT_TYPE.to_owned(), event.content_type.into())],
             value: event.value,
             append_time_ms: event.append_time_ms,
         };

@@ -305,10 +305,16 @@ impl<L: ProcessLog, S: WriteStore> Driver<L, S> {
 
     /// Takes steps until there are no more events.
     pub fn catch_up(&mut self, observe: &mut dyn FnMut(Position, &Folded)) -> Result<(), DriveError> {
+        while self.take_batch(observe)? {}
+        Ok(())
+    }
+
+    /// Takes steps until one batch is handed to the store; false if there are no more events.
+    pub fn take_batch(&mut self, observe: &mut dyn FnMut(Position, &Folded)) -> Result<bool, DriveError> {
         let mut aborted_in_a_row = 0;
         loop {
             match self.step(observe)? {
-                Step::Idle => return Ok(()),
+                Step::Idle => return Ok(false),
                 Step::Aborted if aborted_in_a_row == ABORTED_IN_A_ROW_MAX => {
                     let detail = format!(
                         "{ABORTED_IN_A_ROW_MAX} commits in a row were aborted, the last because {}",
@@ -317,7 +323,7 @@ impl<L: ProcessLog, S: WriteStore> Driver<L, S> {
                     return Err(LogError::Io(detail).into());
                 }
                 Step::Aborted => aborted_in_a_row += 1,
-                Step::Stored => aborted_in_a_row = 0,
+                Step::Stored => return Ok(true),
                 Step::Polled | Step::Folded | Step::Published => {}
             }
         }

@@ -13,7 +13,11 @@ use recant_eventlog::{
 };
 use recant_projections::{
     fold::{FoldError, Folded, Forms},
-    store::{StoreError, behind::WriteBehind, rocks::RocksStore},
+    store::{
+        StoreError,
+        behind::WriteBehind,
+        rocks::{Reader, RocksStore},
+    },
 };
 use recant_proto::{
     id::CONTROL_SPACE,
@@ -55,6 +59,8 @@ pub struct NewEvent {
     pub content_type: &'static str,
     /// For a log that is filled from historical data.
     pub append_time_ms: Option<i64>,
+    /// The trace that its writer is in, carried through to what it causes.
+    pub traceparent: Option<String>,
 }
 
 impl NewEvent {
@@ -65,7 +71,14 @@ impl NewEvent {
             value: wire::to_protobuf(event),
             content_type: names::PROTOBUF,
             append_time_ms: None,
+            traceparent: None,
         }
+    }
+
+    /// The headers of its record.
+    pub(crate) fn headers(&self) -> Vec<(String, Vec<u8>)> {
+        let traceparent = self.traceparent.iter().map(|trace| (names::TRACEPARENT.to_owned(), trace.as_str().into()));
+        std::iter::once((names::CONTENT_TYPE.to_owned(), self.content_type.into())).chain(traceparent).collect()
     }
 }
 
@@ -91,8 +104,8 @@ impl Appender {
         let partitions = self.log.partitions();
         let record = |event: NewEvent| NewRecord {
             partition: names::partition_of(event.space.as_bytes(), partitions),
+            headers: event.headers(),
             key: event.space.into_bytes(),
-            headers: vec![(names::CONTENT_TYPE.to_owned(), event.content_type.into())],
             value: event.value,
             append_time_ms: event.append_time_ms,
         };
@@ -214,9 +227,45 @@ impl Standalone {
         Appender { log: self.log.clone() }
     }
 
+    /// The log, for others who read it.
+    pub fn shared_log(&self) -> Arc<EmbeddedLog> {
+        self.log.clone()
+    }
+
+    /// Hands on the states, partition by partition, for others who read them: of what is applied, and of nothing before.
+    pub fn readers(&mut self) -> Vec<Reader> {
+        self.drivers.iter_mut().map(|driver| driver.state().stored().reader()).collect()
+    }
+
+    /// For each partition the offset behind the last event that is applied.
+    pub fn next_offsets(&mut self) -> Vec<u64> {
+        self.drivers.iter_mut().map(|driver| driver.state().next_offset()).collect()
+    }
+
+    /// Processes one batch of each partition, and returns when it can be read; false if there was nothing to process. For those
+    /// who are to know soon what became of the first events while more and more are appended.
+    pub fn process_batch(&mut self, observe: &mut dyn FnMut(Position, &Folded)) -> Result<bool, DriveError> {
+        let mut found_some = false;
+        for driver in &mut self.drivers {
+            if driver.take_batch(observe)? {
+                driver.finish()?;
+                found_some = true;
+            }
+        }
+        if !found_some {
+            self.keep_house()?;
+        }
+        Ok(found_some)
+    }
+
     /// Processes everything that was appended. `observe` is told of each event.
     pub fn process(&mut self, observe: &mut dyn FnMut(Position, &Folded)) -> Result<(), DriveError> {
         self.drivers.iter_mut().try_for_each(|driver| driver.catch_up(observe))?;
+        self.keep_house()
+    }
+
+    /// Checkpoints and seals, where they are due.
+    fn keep_house(&mut self) -> Result<(), DriveError> {
         for (checkpoints, driver) in self.checkpoints.iter_mut().zip(&mut self.drivers) {
             let state = driver.state();
             checkpoints.make_if_due(state.stored().written().map_err(FoldError::from)?, state.next_offset());

@@ -84,6 +84,11 @@ impl<L: ReadLog> Viewer<L> {
         &self.log
     }
 
+    /// The log, once the states are open.
+    pub fn into_log(self) -> L {
+        self.log
+    }
+
     /// Where the state of a partition is now.
     pub fn directory_of_state(&self, partition: u32) -> PathBuf {
         readable_state(&self.data, partition)

@@ -166,6 +166,7 @@ fn bless() {
                 value: event.to_string().into_bytes(),
                 content_type: names::JSON,
                 append_time_ms: None,
+                traceparent: None,
             };
             standalone.append(vec![new]).unwrap();
             standalone.process(&mut |_, _| {}).unwrap();

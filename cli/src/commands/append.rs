@@ -7,18 +7,19 @@ use std::{
 };
 
 use anyhow::Result;
+use recant_gateway::read::read_event;
 use recant_proto::{
     names,
     reject::{Code, Violation},
     time,
     v1::Event,
-    validate, wire,
+    validate,
 };
 
 use super::{appender::Appender, writer::Writer};
 use crate::{
     arguments,
-    failure::{Exit, Problem},
+    failure::{Exit, Problem, Sort},
     import::{NextLine, next_line},
     output::Output,
     place::Place,
@@ -50,12 +51,12 @@ pub fn run(place: &Place, arguments: &arguments::Append, output: &mut Output) ->
                     format!("{} bytes in one line; an event in JSON has at most {LINE_BYTES_MAX}", buffer.len());
                 appender.refuse(line, "", &Violation::new(Code::EventTooLarge, detail))?;
             }
-            NextLine::Line => match read_event(&buffer, &place.space) {
+            NextLine::Line => match read_event(&buffer, names::JSON, Some(&place.space)) {
                 Ok(event) => {
                     let append_time_ms = if historical { occurred_ms(&event) } else { None };
                     appender.push(line, &event, append_time_ms)?;
                 }
-                Err((event_id, violation)) => appender.refuse(line, &event_id, &violation)?,
+                Err(refused) => appender.refuse(line, &refused.event_id, &refused.violation)?,
             },
         }
     }
@@ -73,39 +74,13 @@ pub fn open(path: &Path) -> Result<Box<dyn BufRead>> {
     if path == Path::new("-") {
         return Ok(Box::new(io::stdin().lock()));
     }
-    let wrong = |error: io::Error| Problem { exit: Exit::Wrong, ..Problem::file(path, &error) };
+    let wrong = |error: io::Error| Problem { sort: Sort::Wrong, ..Problem::file(path, &error) };
     let file = File::open(path).map_err(wrong)?;
     // A directory opens, and fails only when it is read.
     if file.metadata().map_err(wrong)?.is_dir() {
         return Err(wrong(io::ErrorKind::IsADirectory.into()).into());
     }
     Ok(Box::new(BufReader::new(file)))
-}
-
-/// Reads and checks one event. What breaks a rule by itself is refused here, and never comes as far as the log.
-pub(super) fn read_event(line: &[u8], default_space: &str) -> Result<Event, (String, Violation)> {
-    let decoded = wire::decode(line, Some(names::JSON)).map_err(|violation| (String::new(), violation))?;
-    let mut event = decoded.event;
-    let refused = |violation: Violation| (event.id.clone(), violation);
-    if let Some(body) = &decoded.unknown_body {
-        let detail = format!("this version does not know the body {body:?}, and would lose it; install a newer recant");
-        return Err(refused(Violation::new(Code::UnknownField, detail)));
-    }
-    if event.body.is_none() {
-        let detail = "an event says one thing: observed, derived, retracted and so on";
-        return Err(refused(Violation::new(Code::MissingBody, detail)));
-    }
-    if event.space.is_empty() {
-        event.space = default_space.to_owned();
-    }
-    if event.space == recant_proto::id::CONTROL_SPACE {
-        let detail = format!("the space {} is the log's own", event.space);
-        return Err((event.id, Violation::at(Code::WrongSpace, "space", detail)));
-    }
-    match validate::check(&event, wire::to_protobuf(&event).len(), &validate::DEFAULT_LIMITS) {
-        Ok(()) => Ok(event),
-        Err(violation) => Err((event.id, violation)),
-    }
 }
 
 /// The event's own time, on the log's clock; the log goes on with the last one where there is none.

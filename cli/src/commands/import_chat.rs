@@ -10,7 +10,7 @@ use super::{
 use crate::{
     arguments::{self, ReasonsArgument},
     escape,
-    failure::{Exit, Problem},
+    failure::{Exit, Problem, Sort},
     import::{Counts, ImportOptions, Line, NextLine, Reasons, Skipped, events_of_line, map::Map, next_line},
     output::{self, Output, counted},
     place::Place,
@@ -101,9 +101,9 @@ fn read_maps(paths: &[std::path::PathBuf]) -> Result<Map> {
     for path in paths {
         let name = path.display().to_string();
         let text = std::fs::read_to_string(path)
-            .map_err(|error| Problem { exit: Exit::Wrong, ..Problem::file(path, &error) })?;
+            .map_err(|error| Problem { sort: Sort::Wrong, ..Problem::file(path, &error) })?;
         let wrong = |error: crate::import::map::MapError| {
-            Problem::new(Exit::Wrong, "bad_map", "The map cannot be understood", error.to_string())
+            Problem::new(Sort::Wrong, "bad_map", "The map cannot be understood", error.to_string())
         };
         map.merge(&name, Map::parse(&name, &text).map_err(wrong)?).map_err(wrong)?;
     }

@@ -6,9 +6,11 @@ mod demo;
 mod diff;
 mod doctor;
 mod explain;
+mod gateway;
 mod import_chat;
 mod list;
 mod manual;
+mod mcp;
 mod rebuild;
 mod rejected;
 mod replay;
@@ -18,6 +20,7 @@ mod run;
 mod scratch;
 mod serve;
 mod snapshot;
+mod token;
 mod tree;
 mod verify;
 mod watch;
@@ -44,6 +47,8 @@ pub fn run(arguments: Arguments, output: &mut Output) -> Result<Exit> {
     match arguments.command {
         Command::Demo(demo) => demo::run(&place, &demo, output),
         Command::Serve(serve) => serve::run(&place, &serve, output),
+        Command::Mcp => mcp::run(&place),
+        Command::Token(token) => token::run(&token, output),
         Command::Append(append) => append::run(&place, &append, output),
         Command::Import(Import::Chat(import)) => import_chat::run(&place, &import, output),
         Command::Retract(retract) => retract::retract(&place, &retract, output),
@@ -86,6 +91,7 @@ impl FilterArguments {
             agent: self.agent.clone(),
             run: self.run.clone(),
             subject: self.subject.clone(),
+            words: Vec::new(),
         }
     }
 }

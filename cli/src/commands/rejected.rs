@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{
     escape,
-    failure::{Exit, Problem},
+    failure::{Exit, Problem, Sort},
     output::{DIM, OUT, Output, counted, styled},
     place::Place,
 };
@@ -61,7 +61,7 @@ pub fn retry(place: &Place, position: &str, output: &mut Output) -> Result<Exit>
     };
     if !was_rejected(standalone.log(), at)? {
         let detail = format!("the event at {position} was not rejected; there is nothing to retry");
-        return Err(Problem::new(Exit::No, "not_rejected", "The event was not rejected", detail).into());
+        return Err(Problem::new(Sort::No, "not_rejected", "The event was not rejected", detail).into());
     }
     let again = NewRecord {
         partition: at.partition,
@@ -80,7 +80,7 @@ pub fn retry(place: &Place, position: &str, output: &mut Output) -> Result<Exit>
     let position = position.map(|position| position.to_string()).unwrap_or_default();
     let told = match fate {
         Some(Fate::Rejected(violation)) => {
-            return Err(Problem { position: Some(position), ..Problem::refused(Exit::No, &violation) }.into());
+            return Err(Problem { position: Some(position), ..Problem::refused(Sort::No, &violation) }.into());
         }
         Some(Fate::Duplicate(_)) => "duplicate",
         Some(Fate::Skipped(_)) => "skipped",

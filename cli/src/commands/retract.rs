@@ -1,71 +1,27 @@
 //! `recant retract` and `recant reinstate`, and what they would do.
 
 use anyhow::Result;
+pub use recant_gateway::outcome::{Decided, change_json};
+use recant_gateway::outcome::{Outcome, counted_sources};
 use recant_processor::{
     door::Door,
     standalone::{NewEvent, Standalone},
 };
-use recant_projections::{
-    fold::{self, Fate, Message, publish::count_sources},
-    tables::{
-        ids::{self, Namespace},
-        retractions,
-    },
-};
+use recant_projections::fold::{self, Fate, Message, publish::count_sources};
 use recant_proto::{
-    position::{ChangeId, Position},
-    v1::{AgentTarget, ByKind, Change, Event, Reinstated, Retracted, Target, Window, event::Body, target::What},
+    position::Position,
+    v1::{AgentTarget, Change, Event, Reinstated, Retracted, Target, Window, event::Body, target::What},
     validate, wire,
 };
-use serde::Serialize;
-use serde_json::Value;
 
 use super::writer::fate_unknown;
 use crate::{
     arguments::{self, Decision},
     escape,
-    failure::{Exit, Problem},
+    failure::{Exit, Problem, Sort},
     output::{self, Output, counted},
     place::{Place, door},
 };
-
-/// What a retraction or reinstatement did, or would do.
-#[derive(Debug, Serialize)]
-struct Outcome {
-    retraction: String,
-    position: String,
-    preview: bool,
-    changed: u32,
-    sources: u32,
-    by_kind: Kinds,
-    actions: Vec<Action>,
-    changes: Vec<Value>,
-    truncated: bool,
-    /// Where the same event was applied before, which is all that it ever does.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    duplicate_of: Option<String>,
-}
-
-#[derive(Debug, Default, Serialize)]
-struct Kinds {
-    observation: u32,
-    belief: u32,
-    plan: u32,
-    action: u32,
-}
-
-#[derive(Debug, Serialize)]
-struct Action {
-    id: String,
-    #[serde(rename = "type")]
-    action_type: String,
-    state: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    amount: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    currency: String,
-    to: String,
-}
 
 /// `recant retract`.
 pub fn retract(place: &Place, arguments: &arguments::Retract, output: &mut Output) -> Result<Exit> {
@@ -128,7 +84,7 @@ pub(super) fn targets(arguments: &arguments::Targets) -> Vec<Target> {
 
 fn decide(place: &Place, event: &Event, decision: &Decision, output: &mut Output) -> Result<Exit> {
     validate::check(event, wire::to_protobuf(event).len(), &validate::DEFAULT_LIMITS)
-        .map_err(|violation| Problem::refused(Exit::Wrong, &violation))?;
+        .map_err(|violation| Problem::refused(Sort::Wrong, &violation))?;
     let decided = match &place.kafka {
         _ if decision.preview => preview(place, event)?,
         None => commit(&mut place.open()?, event)?,
@@ -138,27 +94,14 @@ fn decide(place: &Place, event: &Event, decision: &Decision, output: &mut Output
     Ok(Exit::Done)
 }
 
-/// What a retraction or reinstatement comes to.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Decided {
-    /// Of the commit, or of the state that a preview was made on.
-    pub position: String,
-    /// The records of the cascade, its summary first; none if nothing changes.
-    pub records: Vec<Change>,
-    /// How many sources the targets name.
-    pub sources: u32,
-    /// Where the same event was applied before.
-    pub duplicate_of: Option<String>,
-}
-
 /// Tells what was decided.
 pub(super) fn tell(event: &Event, decided: &Decided, decision: &Decision, output: &mut Output) -> Result<()> {
-    let outcome = Outcome::of(event, decided, decision);
+    let outcome = Outcome::of(event, decided, decision.preview, decision.limit);
     if output.is_json() {
         output.document(&outcome)?;
         return Ok(());
     }
-    outcome.show(event, &decided.records, decision, output)
+    show(&outcome, event, &decided.records, decision, output)
 }
 
 /// What an event would do.
@@ -177,11 +120,9 @@ pub(super) fn preview(place: &Place, event: &Event) -> Result<Decided> {
 
 /// Appends an event, and gives what it did.
 pub(super) fn commit(standalone: &mut Standalone, event: &Event) -> Result<Decided> {
-    // Counted before, since a reinstatement that changes nothing publishes nothing that could say it.
-    let sources = match &event.body {
-        Some(Body::Retracted(retracted)) => count_sources(&retracted.targets),
-        Some(Body::Reinstated(reinstated)) => sources_of(standalone, &event.space, &reinstated.retraction)?,
-        _ => 0,
+    let sources = match standalone.driver_of(&event.space) {
+        Some(driver) => counted_sources(driver.state().stored(), event)?,
+        None => 0,
     };
     let position = standalone.append(vec![NewEvent::of(event)])?.first().copied();
     let mut folded_event = None;
@@ -194,7 +135,7 @@ pub(super) fn commit(standalone: &mut Standalone, event: &Event) -> Result<Decid
         return Err(fate_unknown().into());
     };
     if let Fate::Rejected(violation) = &folded.fate {
-        return Err(Problem { position: Some(position.to_string()), ..Problem::refused(Exit::No, violation) }.into());
+        return Err(Problem { position: Some(position.to_string()), ..Problem::refused(Sort::No, violation) }.into());
     }
     let duplicate_of = match folded.fate {
         Fate::Duplicate(offset) => Some(Position { offset, ..position }.to_string()),
@@ -219,7 +160,7 @@ fn commit_on_brokers(door: &Door, event: &Event) -> Result<Decided> {
         return Err(fate_unknown().into());
     };
     if let Fate::Rejected(violation) = &fate {
-        return Err(Problem { position: Some(position.to_string()), ..Problem::refused(Exit::No, violation) }.into());
+        return Err(Problem { position: Some(position.to_string()), ..Problem::refused(Sort::No, violation) }.into());
     }
     let records = door.cascade(&appended, position)?;
     let sources = match &event.body {
@@ -229,111 +170,45 @@ fn commit_on_brokers(door: &Door, event: &Event) -> Result<Decided> {
     Ok(Decided { position: position.to_string(), records, sources, duplicate_of: None })
 }
 
-/// How many sources a retraction names that stands.
-fn sources_of(standalone: &mut Standalone, space: &str, retraction: &str) -> Result<u32> {
-    let Some(driver) = standalone.driver_of(space) else { return Ok(0) };
-    let Some(number) = driver.state().space(space)?.map(|space| space.number()) else { return Ok(0) };
-    let store = driver.state().stored();
-    let Some(found) = ids::get(store, number, Namespace::Retraction, retraction)? else { return Ok(0) };
-    let row = retractions::get(store, number, found)?;
-    Ok(if row.stands() { count_sources(&row.targets) } else { 0 })
-}
-
-/// A change in JSON, with the cursor from which a consumer goes on.
-pub fn change_json(change: &Change) -> Value {
-    let mut json = wire::to_json(change);
-    if let (Some(members), Ok(id)) = (json.as_object_mut(), change.id.parse::<ChangeId>()) {
-        members.insert("cursor".to_owned(), Value::String(id.to_cursor()));
+fn show(outcome: &Outcome, event: &Event, records: &[Change], decision: &Decision, output: &mut Output) -> Result<()> {
+    let begins = matches!(event.body, Some(Body::Retracted(_)));
+    let did = match (begins, outcome.preview) {
+        (true, true) => "Preview: retracting would change",
+        (true, false) => "Retracted:",
+        (false, true) => "Preview: reinstating would change",
+        (false, false) => "Reinstated:",
+    };
+    let kinds = &outcome.by_kind;
+    output.line(format!(
+        "{did} {}: {}, {}, {}, {}, {}",
+        output::styled(output::BOLD, counted(u64::from(outcome.changed), "node")),
+        counted(u64::from(outcome.sources), "source"),
+        counted(u64::from(kinds.observation), "observation"),
+        counted(u64::from(kinds.belief), "belief"),
+        counted(u64::from(kinds.plan), "plan"),
+        counted(u64::from(kinds.action), "action"),
+    ))?;
+    for change in records.iter().skip(1).take(decision.limit) {
+        output.line(format!("  {}", change_line(change)))?;
     }
-    json
-}
-
-impl Outcome {
-    fn of(event: &Event, decided: &Decided, decision: &Decision) -> Outcome {
-        let records = &decided.records;
-        let changes = records.get(1..).unwrap_or_default();
-        let by_kind = records.first().and_then(|record| record.summary?.by_kind).unwrap_or_default();
-        let actions = changes.iter().filter_map(|change| {
-            let action = change.action.clone()?;
-            Some(Action {
-                id: change.node.clone(),
-                action_type: action.r#type,
-                state: action.state,
-                amount: action.amount,
-                currency: action.currency,
-                to: change.to.clone(),
-            })
-        });
-        let retraction = match &event.body {
-            Some(Body::Reinstated(reinstated)) => &reinstated.retraction,
-            _ => &event.id,
-        };
-        Outcome {
-            retraction: retraction.clone(),
-            position: decided.position.clone(),
-            preview: decision.preview,
-            changed: changes.len() as u32,
-            sources: decided.sources,
-            by_kind: Kinds::of(&by_kind),
-            actions: actions.collect(),
-            changes: changes.iter().take(decision.limit).map(change_json).collect(),
-            truncated: changes.len() > decision.limit,
-            duplicate_of: decided.duplicate_of.clone(),
-        }
+    // Whoever asks for none has the counts.
+    if outcome.truncated && decision.limit > 0 {
+        output.line(format!("  and {} more; --limit shows them", outcome.changed as usize - decision.limit))?;
     }
-
-    fn show(&self, event: &Event, records: &[Change], decision: &Decision, output: &mut Output) -> Result<()> {
-        let begins = matches!(event.body, Some(Body::Retracted(_)));
-        let did = match (begins, self.preview) {
-            (true, true) => "Preview: retracting would change",
-            (true, false) => "Retracted:",
-            (false, true) => "Preview: reinstating would change",
-            (false, false) => "Reinstated:",
-        };
-        let kinds = &self.by_kind;
+    if let Some(first) = &outcome.duplicate_of {
+        output.line(format!("Nothing is new: the same event was applied at {first}, and counts once"))?;
+    } else if outcome.preview {
+        output.line(format!("Nothing was changed. To commit exactly this: --only-if-position {}", outcome.position))?;
+    } else if begins {
+        output.line(format!("Retraction {} at {}", escape::line(&outcome.retraction), outcome.position))?;
+    } else {
         output.line(format!(
-            "{did} {}: {}, {}, {}, {}, {}",
-            output::styled(output::BOLD, counted(u64::from(self.changed), "node")),
-            counted(u64::from(self.sources), "source"),
-            counted(u64::from(kinds.observation), "observation"),
-            counted(u64::from(kinds.belief), "belief"),
-            counted(u64::from(kinds.plan), "plan"),
-            counted(u64::from(kinds.action), "action"),
+            "Retraction {} no longer stands, from {} on",
+            escape::line(&outcome.retraction),
+            outcome.position
         ))?;
-        for change in records.iter().skip(1).take(decision.limit) {
-            output.line(format!("  {}", change_line(change)))?;
-        }
-        // Whoever asks for none has the counts.
-        if self.truncated && decision.limit > 0 {
-            output.line(format!("  and {} more; --limit shows them", self.changed as usize - decision.limit))?;
-        }
-        if let Some(first) = &self.duplicate_of {
-            output.line(format!("Nothing is new: the same event was applied at {first}, and counts once"))?;
-        } else if self.preview {
-            output
-                .line(format!("Nothing was changed. To commit exactly this: --only-if-position {}", self.position))?;
-        } else if begins {
-            output.line(format!("Retraction {} at {}", escape::line(&self.retraction), self.position))?;
-        } else {
-            output.line(format!(
-                "Retraction {} no longer stands, from {} on",
-                escape::line(&self.retraction),
-                self.position
-            ))?;
-        }
-        Ok(())
     }
-}
-
-impl Kinds {
-    fn of(by_kind: &ByKind) -> Kinds {
-        Kinds {
-            observation: by_kind.observation.unwrap_or_default(),
-            belief: by_kind.belief.unwrap_or_default(),
-            plan: by_kind.plan.unwrap_or_default(),
-            action: by_kind.action.unwrap_or_default(),
-        }
-    }
+    Ok(())
 }
 
 /// A change on one line, for people.

@@ -1,4 +1,5 @@
-//! `recant serve`: serves the partitions of a log on Kafka that the group gives to this process.
+//! `recant serve`: a log in the data directory over HTTP (`gateway.rs`); or the partitions of a log on Kafka that the group gives to this
+//! process.
 
 use std::sync::{Arc, atomic::AtomicBool};
 
@@ -15,31 +16,28 @@ use recant_processor::{
 use recant_proto::position::Incarnation;
 use serde_json::{Value, json};
 
+use super::gateway;
 use crate::{
     arguments, escape,
-    failure::{Exit, Problem, problem_of_driver},
+    failure::{Exit, Problem},
     output::{Output, counted},
     place::Place,
 };
 
+/// Of topics that are created.
+const PARTITIONS: u32 = 16;
+
 /// Runs the command.
 pub fn run(place: &Place, arguments: &arguments::Serve, output: &mut Output) -> Result<Exit> {
     let Some(settings) = place.kafka.clone() else {
-        return Err(Problem::wrong(
-            "this version serves a log on Kafka: --log kafka --brokers HOST:PORT. Commands on an embedded log serve it themselves",
-        )
-        .into());
+        return gateway::run(place, arguments, output);
     };
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
-        // A second one ends it at once, as a crash does: nothing is lost by that.
-        signal_hook::flag::register_conditional_shutdown(signal, 130, stop.clone())?;
-        signal_hook::flag::register(signal, stop.clone())?;
-    }
+    crate::start_tracing();
+    let stop = stop_on_signals()?;
     let brokers = settings.brokers.clone();
     let new = NewLog {
         incarnation: Incarnation(*uuid::Uuid::new_v4().as_bytes()),
-        partitions: arguments.partitions,
+        partitions: arguments.partitions.unwrap_or(PARTITIONS),
         first_event: &|incarnation, partitions, partition| log_created(incarnation, partitions, partition, false),
     };
     let log = KafkaLog::open_or_create(settings, &new)?;
@@ -77,7 +75,17 @@ pub fn run(place: &Place, arguments: &arguments::Serve, output: &mut Output) -> 
     Ok(if halted { Exit::CouldNot } else { Exit::Done })
 }
 
-fn tell(output: &mut Output, json: &Value, line: &str) -> Result<()> {
+/// Turns true at the first signal to end. A second one ends the process at once, as a crash does: nothing is lost by that.
+pub(super) fn stop_on_signals() -> Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
+        signal_hook::flag::register_conditional_shutdown(signal, 130, stop.clone())?;
+        signal_hook::flag::register(signal, stop.clone())?;
+    }
+    Ok(stop)
+}
+
+pub(super) fn tell(output: &mut Output, json: &Value, line: &str) -> Result<()> {
     if output.is_json() {
         output.json_line(json)?;
     } else {
@@ -96,7 +104,7 @@ fn told_json(told: &Told) -> Value {
             json!({ "told": "interrupted", "partition": partition, "detail": error })
         }
         Told::Halted { partition, error } => {
-            let problem = problem_of_driver(error);
+            let problem = Problem::of_driver(error);
             json!({ "told": "halted", "partition": partition, "problem": problem })
         }
         Told::Ended { partition, ended } => json!({ "told": how(*ended), "partition": partition }),

@@ -12,12 +12,11 @@ use std::{
 use anyhow::Result;
 use prost::Message;
 use recant_eventlog::{ReadLimit, ReadLog, Topic};
-use recant_proto::{
-    names,
-    position::{ChangeId, Position},
-    time,
-    v1::Change,
+use recant_gateway::{
+    changes::{self, From},
+    stream::{Filter, Selection},
 };
+use recant_proto::{names, position::ChangeId, v1::Change};
 
 use super::retract::{change_json, change_line};
 use crate::{
@@ -41,6 +40,7 @@ pub fn run(place: &Place, arguments: &arguments::Watch, output: &mut Output) -> 
     let log = place.log()?;
     let partition = names::partition_of(place.space.as_bytes(), log.partitions());
     let mut next = start(&log, partition, arguments)?;
+    let selection = selection(arguments);
     let mut pause = PAUSE_MIN;
     loop {
         let records = log.read(Topic::Changes, partition, next, READ)?;
@@ -57,9 +57,7 @@ pub fn run(place: &Place, arguments: &arguments::Watch, output: &mut Output) -> 
         let mut seen = None;
         for record in &records {
             let change = Change::decode(record.value.as_slice())?;
-            let wanted =
-                if change.digest.is_some() { arguments.digests } else { lets_through(&arguments.filter, &change) };
-            if change.space == place.space && wanted {
+            if change.space == place.space && selection.lets_through(&change) {
                 show(&change, output)?;
             }
             seen = Some(change.id);
@@ -73,81 +71,15 @@ pub fn run(place: &Place, arguments: &arguments::Watch, output: &mut Output) -> 
 
 /// The offset in the changes topic at which to begin.
 fn start(log: &ReadableLog, partition: u32, arguments: &arguments::Watch) -> Result<u64> {
-    let bounds = log.bounds(Topic::Changes, partition)?;
-    if let Some(path) = &arguments.cursor_file {
-        return match read_cursor(path)? {
-            Some(cursor) => after_cursor(log, partition, &cursor),
-            None => Ok(bounds.earliest),
-        };
-    }
-    if let Some(since) = &arguments.since {
-        let milliseconds = duration_ms(since)?;
-        let now_ms = jiff::Timestamp::now().as_millisecond();
-        return at_time(log, partition, now_ms.saturating_sub(milliseconds));
-    }
-    match arguments.from.as_deref() {
-        None | Some("latest") => Ok(bounds.end),
-        Some("earliest") => Ok(bounds.earliest),
-        Some(text) => match time::parse("--from", text) {
-            Ok(instant) => at_time(log, partition, instant.to_log_ms()),
-            Err(_) => after_cursor(log, partition, text),
-        },
-    }
-}
-
-fn after_cursor(log: &ReadableLog, partition: u32, text: &str) -> Result<u64> {
-    let seen = ChangeId::from_cursor(text.trim()).map_err(|error| {
-        let detail = format!("{error}; give earliest, latest, a cursor, or a time with an offset");
-        Problem::new(Exit::Wrong, "bad_cursor", "The cursor cannot be read", detail)
-    })?;
-    if seen.incarnation != log.incarnation() || seen.position.partition != partition {
-        let detail =
-            "the cursor is of another log or partition. List what there is (recant list), then watch from its cursor";
-        return Err(Problem::new(Exit::No, "other_log", "The cursor is of another log", detail).into());
-    }
-    // Whoever has told of a position has processed it before; only a log that was taken back can be behind it.
-    let processed = log.committed(partition)?.next_offset;
-    if seen.position.offset >= processed {
-        let detail = format!(
-            "the cursor is at {}, and the log was processed up to {partition}:{processed}: it was restored from an older snapshot, or is another copy. What followed the snapshot is gone. List what there is (recant list), then watch from its cursor",
-            seen.position
-        );
-        return Err(Problem::new(Exit::No, "cursor_ahead", "The cursor is ahead of the log", detail).into());
-    }
-    let next = first_after(log, partition, |id| {
-        id.position > seen.position || (id.position == seen.position && id.index > seen.index)
-    })?;
-    let bounds = log.bounds(Topic::Changes, partition)?;
-    if next == bounds.earliest && bounds.earliest > 0 {
-        let detail =
-            "what followed the cursor is no longer kept. List what there is (recant list), then watch from its cursor";
-        return Err(Problem::new(Exit::No, "history_gone", "The history after the cursor is gone", detail).into());
-    }
-    Ok(next)
-}
-
-/// The first change of an event whose log time is at least this.
-fn at_time(log: &ReadableLog, partition: u32, log_time_ms: i64) -> Result<u64> {
-    let offset = log.find_by_time(partition, log_time_ms)?;
-    first_after(log, partition, |id| id.position >= Position { partition, offset })
-}
-
-/// The first offset of the changes topic whose id is in the upper part. Ids rise with offsets.
-fn first_after(log: &ReadableLog, partition: u32, is_upper: impl Fn(&ChangeId) -> bool) -> Result<u64> {
-    let bounds = log.bounds(Topic::Changes, partition)?;
-    let (mut low, mut high) = (bounds.earliest, bounds.end);
-    while low < high {
-        let middle = low + (high - low) / 2;
-        let records = log.read(Topic::Changes, partition, middle, ReadLimit { records_max: 1, bytes_max: 1 })?;
-        // On Kafka the rest may be markers of transactions.
-        let Some(record) = records.first() else {
-            high = middle;
-            continue;
-        };
-        let id: ChangeId = Change::decode(record.value.as_slice())?.id.parse()?;
-        if is_upper(&id) { high = middle } else { low = record.position.offset + 1 }
-    }
-    Ok(low)
+    let from = match (&arguments.cursor_file, &arguments.since, &arguments.from) {
+        (Some(path), _, _) => read_cursor(path)?.map_or(Ok(From::Earliest), |cursor| cursor.parse())?,
+        (None, Some(since), _) => {
+            From::Time(jiff::Timestamp::now().as_millisecond().saturating_sub(duration_ms(since)?))
+        }
+        (None, None, Some(from)) => from.parse()?,
+        (None, None, None) => From::Latest,
+    };
+    Ok(changes::start(log, partition, &from).map_err(Problem::from)?)
 }
 
 fn duration_ms(text: &str) -> Result<i64> {
@@ -164,25 +96,20 @@ fn duration_ms(text: &str) -> Result<i64> {
     number.checked_mul(unit_ms).filter(|milliseconds| *milliseconds >= 0).ok_or_else(|| wrong().into())
 }
 
-fn lets_through(filter: &FilterArguments, change: &Change) -> bool {
-    let same = |wanted: &Option<String>, is: &str| wanted.as_ref().is_none_or(|wanted| wanted == is);
-    // A summary is of a whole cascade: with a filter there is no saying what it would count.
-    let unfiltered = filter.kind.is_none()
-        && filter.source.is_none()
-        && filter.agent.is_none()
-        && filter.run.is_none()
-        && filter.subject.is_none()
-        && filter.status.is_none();
-    if change.summary.is_some() {
-        return unfiltered;
-    }
-    let status = |status: StatusArgument| if status == StatusArgument::In { "IN" } else { "OUT" };
-    same(&filter.kind, &change.kind)
-        && same(&filter.source, &change.source)
-        && same(&filter.agent, &change.agent)
-        && same(&filter.run, &change.run)
-        && same(&filter.subject, &change.subject)
-        && filter.status.is_none_or(|wanted| status(wanted) == change.to)
+/// What it is to show.
+fn selection(arguments: &arguments::Watch) -> Selection {
+    let status = |status| if status == StatusArgument::In { "IN" } else { "OUT" };
+    let FilterArguments { status: wanted, kind, source, agent, run, subject } = &arguments.filter;
+    let filter = Filter {
+        kind: kind.clone(),
+        status: wanted.map(status),
+        source: source.clone(),
+        agent: agent.clone(),
+        run: run.clone(),
+        subject: subject.clone(),
+        cause: None,
+    };
+    Selection { filter, digests: arguments.digests }
 }
 
 fn show(change: &Change, output: &mut Output) -> Result<()> {

@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, path::Path};
 
 use anyhow::Result;
 use recant_eventlog::ReadLog;
+use recant_gateway::read::read_event;
 use recant_processor::checkpoints;
 use recant_projections::{
     query,
@@ -11,6 +12,7 @@ use recant_projections::{
     tables::{self, Table, events, partition},
 };
 use recant_proto::{
+    names,
     v1::{Event, Retracted, event::Body},
     validate, wire,
 };
@@ -23,7 +25,7 @@ use serde::Serialize;
 use super::{append, retract, scratch};
 use crate::{
     arguments, escape,
-    failure::{Exit, Problem},
+    failure::{Exit, Problem, Sort},
     import::{NextLine, next_line},
     log::ReadableLog,
     output::{self, BOLD, DIM, OUT, Output, counted, styled},
@@ -122,7 +124,7 @@ fn change(view: &View, arguments: &arguments::WhatIf) -> Result<Change> {
     }
     for event in &change.with {
         validate::check(event, wire::to_protobuf(event).len(), &validate::DEFAULT_LIMITS)
-            .map_err(|violation| Problem::refused(Exit::Wrong, &violation))?;
+            .map_err(|violation| Problem::refused(Sort::Wrong, &violation))?;
     }
     Ok(change)
 }
@@ -152,8 +154,8 @@ fn read_events(file: &Path, space: &str) -> Result<Vec<Event>> {
             }
             NextLine::Line if buffer.trim_ascii().is_empty() => {}
             NextLine::Line => {
-                let refused = |violation| Problem { line: Some(line), ..Problem::refused(Exit::Wrong, &violation) };
-                let event = append::read_event(&buffer, space).map_err(|(_, violation)| refused(violation))?;
+                let refused = |violation| Problem { line: Some(line), ..Problem::refused(Sort::Wrong, &violation) };
+                let event = read_event(&buffer, names::JSON, Some(space)).map_err(|error| refused(error.violation))?;
                 if event.space != space {
                     let detail =
                         format!("the event is of the space {:?}, and nothing crosses from one to another", event.space);
@@ -173,7 +175,7 @@ fn refuse_what_was_refused(comparison: &Comparison) -> Result<()> {
         "the event {:?} would have been refused: {}; see docs/errors/{}.md",
         refused.event, refused.code, refused.code
     );
-    Err(Problem::new(Exit::No, &refused.code, "The event would have been refused", detail).into())
+    Err(Problem::new(Sort::No, &refused.code, "The event would have been refused", detail).into())
 }
 
 fn show(comparison: &Comparison, changed: usize, output: &mut Output) -> Result<()> {

@@ -8,12 +8,12 @@ use recant_processor::{
 use recant_projections::fold::Fate;
 use recant_proto::position::Position;
 
-use crate::failure::{Exit, Problem};
+use crate::failure::{Problem, Sort};
 
 /// What is said where processing has passed over an event without a word.
 pub fn fate_unknown() -> Problem {
     Problem::new(
-        Exit::CouldNot,
+        Sort::CouldNot,
         "fate_unknown",
         "The fate of the event is not known",
         "it was appended, and not processed; see `recant doctor`",

@@ -24,6 +24,7 @@ use crate::{
 
 /// The answer to "why?".
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(utoipa::ToSchema))]
 pub struct Explanation {
     /// The node that was asked for.
     pub id: String,
@@ -47,6 +48,7 @@ pub struct Explanation {
 
 /// A node with its reasons.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(utoipa::ToSchema))]
 pub struct ExplainedNode {
     /// The node.
     #[serde(flatten)]
@@ -61,6 +63,7 @@ pub struct ExplainedNode {
 
 /// A justification.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(utoipa::ToSchema))]
 pub struct Reason {
     /// Its id.
     pub id: String,
@@ -85,6 +88,7 @@ pub struct Reason {
     pub step: String,
     /// What made it.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schemas", schema(value_type = Option<Object>))]
     pub rule: Option<Rule>,
     /// When recant learned it.
     pub recorded_at: String,
@@ -94,6 +98,7 @@ pub struct Reason {
 
 /// A standing that a node had.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(utoipa::ToSchema))]
 pub struct HistoryEntry {
     /// From this position on.
     pub position: String,

@@ -1,10 +1,14 @@
 //! Lists. All pages of a list are of one position; the pages after the first read the history at it.
 
-use std::{collections::HashMap, ops::ControlFlow};
+use std::{
+    collections::{HashMap, HashSet},
+    ops::ControlFlow,
+};
 
 use recant_proto::{
     id::{Kind, Standing},
     position::ChangeId,
+    v1::{Content, content::Form},
 };
 use serde::Serialize;
 
@@ -35,6 +39,8 @@ pub struct Filter {
     pub run: Option<String>,
     /// About this subject.
     pub subject: Option<String>,
+    /// Whose text has all of these words, whatever their case.
+    pub words: Vec<String>,
 }
 
 /// Which page of a list.
@@ -48,6 +54,7 @@ pub struct PageRequest {
 
 /// A page.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(utoipa::ToSchema))]
 pub struct Page<T> {
     /// What it holds.
     pub items: Vec<T>,
@@ -123,6 +130,9 @@ pub fn list(
         if filter.subject.as_ref().is_some_and(|subject| *subject != row.texts.subject) {
             return Ok(true);
         }
+        if !has_words(filter, row.texts.content.as_ref()) {
+            return Ok(true);
+        }
         let view = NodeView::read(store, (space_name, space), &moment, node, row, Some(standing))?;
         if filter.source.as_ref().is_some_and(|source| *source != view.source) {
             return Ok(true);
@@ -147,6 +157,17 @@ pub fn list(
     })?;
     outcome?;
     Ok(page(items, next))
+}
+
+/// Whether a text has all the words that are looked for, each as a whole word.
+fn has_words(filter: &Filter, content: Option<&Content>) -> bool {
+    if filter.words.is_empty() {
+        return true;
+    }
+    let Some(Form::Text(text)) = content.and_then(|content| content.form.as_ref()) else { return false };
+    let text = text.to_lowercase();
+    let words: HashSet<&str> = text.split(|letter: char| !letter.is_alphanumeric()).collect();
+    filter.words.iter().all(|word| words.contains(word.to_lowercase().as_str()))
 }
 
 pub(super) fn lets_through(filter: &Filter, head: &nodes::Head<'_>, standing: Standing) -> bool {
@@ -222,6 +243,7 @@ pub fn spaces(store: &impl Store, moment: &Moment) -> Result<Vec<SpaceView>, Sto
 
 /// One run: what it was shown, concluded and did, in the order of the log, and what has fallen since.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(utoipa::ToSchema))]
 pub struct Trace {
     /// The run.
     pub run: String,

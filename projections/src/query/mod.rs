@@ -5,11 +5,13 @@ mod covering;
 mod diff;
 mod explain;
 mod list;
+mod node;
 mod views;
 
 pub use diff::{Diff, diff};
 pub use explain::{ExplainedNode, Explanation, HistoryEntry, Reason, explain};
 pub use list::{Filter, Page, PageError, PageRequest, Trace, list, retractions, run_trace, sources, spaces};
+pub use node::node;
 pub use views::{NodeView, RetractionView, SourceView, SpaceView};
 
 use recant_proto::{

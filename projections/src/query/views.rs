@@ -19,6 +19,7 @@ use crate::{
 
 /// A node.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(utoipa::ToSchema))]
 pub struct NodeView {
     /// Its id.
     pub id: String,
@@ -131,6 +132,7 @@ impl NodeView {
 
 /// A source.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(utoipa::ToSchema))]
 pub struct SourceView {
     /// Its id.
     pub id: String,
@@ -184,12 +186,14 @@ impl SourceView {
 
 /// A retraction.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(utoipa::ToSchema))]
 pub struct RetractionView {
     /// Its id.
     pub id: String,
     /// `standing`, `lifted`, or `lifted_in_advance` for one that has not arrived.
     pub state: &'static str,
     /// What it covers, as it was written.
+    #[cfg_attr(feature = "schemas", schema(value_type = Vec<Object>))]
     pub targets: Vec<Target>,
     /// Why.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -251,6 +255,7 @@ impl RetractionView {
 
 /// A space.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(utoipa::ToSchema))]
 pub struct SpaceView {
     /// Its name.
     pub space: String,

@@ -10,7 +10,10 @@ use std::{
     thread::JoinHandle,
 };
 
-use super::{Batch, Entry, Store, StoreError, Visit, WriteStore, rocks::RocksStore};
+use super::{
+    Batch, Entry, Store, StoreError, Visit, WriteStore,
+    rocks::{Reader, RocksStore},
+};
 use crate::tables::Table;
 
 /// So many rows are written before a thread would have woken.
@@ -56,6 +59,11 @@ impl WriteBehind {
     /// The store, once all that was handed over is written.
     pub fn written(&self) -> Result<&RocksStore, StoreError> {
         self.shared.landed().map(|_| &self.shared.store)
+    }
+
+    /// A hand for other threads on what is written.
+    pub fn reader(&self) -> Reader {
+        self.shared.store.reader()
     }
 }
 

@@ -4,6 +4,8 @@
 //! may be behind the log of events, and is folded forward from there. Readers in other processes open the database
 //! read-only, and see whole batches only.
 
+mod moment;
+
 use std::{ops::ControlFlow, path::Path, sync::Arc};
 
 use rocksdb::{
@@ -11,6 +13,7 @@ use rocksdb::{
     WriteBatch, properties::BACKGROUND_ERRORS,
 };
 
+pub use self::moment::{AtMoment, Reader};
 use super::{
     Batch, Entry, Store, StoreError, Visit, WriteStore,
     settings::{self, Buffers, Tuning},
@@ -22,6 +25,8 @@ pub struct RocksStore {
     database: Arc<DB>,
     /// Kept, since making one for each lookup costs a tenth of it.
     point_reads: ReadOptions,
+    /// Whether the database's work in the background ends with this; with its readers it does not.
+    is_owner: bool,
 }
 
 /// A hand on a store, to make a checkpoint of it from another thread while it is written.
@@ -69,7 +74,7 @@ impl RocksStore {
     }
 
     fn of(database: DB) -> RocksStore {
-        RocksStore { database: Arc::new(database), point_reads: ReadOptions::default() }
+        RocksStore { database: Arc::new(database), point_reads: ReadOptions::default(), is_owner: true }
     }
 
     /// Reads every table to its end, for damage in what no question has touched; gives the number of rows.
@@ -114,7 +119,9 @@ impl RocksStore {
 
 impl Drop for RocksStore {
     fn drop(&mut self) {
-        self.database.cancel_all_background_work(true);
+        if self.is_owner {
+            self.database.cancel_all_background_work(true);
+        }
     }
 }
 

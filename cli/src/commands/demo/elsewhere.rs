@@ -7,14 +7,14 @@ use std::{
 
 use anyhow::Result;
 
-use crate::failure::{Exit, Problem};
+use crate::failure::{Problem, Sort};
 
 /// Runs `recant` with some words in another process, to its end, whatever its exit status. With `colours` it writes them
 /// although it writes into a pipe: whoever shows what it wrote strips them where they are not welcome.
 pub fn run(words: &[OsString], colours: bool) -> Result<Output> {
     let failed = |error: std::io::Error| {
         let detail = format!("{}: {error}", named(words));
-        Problem::new(Exit::CouldNot, "io", "Another process could not be run", detail)
+        Problem::new(Sort::CouldNot, "io", "Another process could not be run", detail)
     };
     let program = std::env::current_exe().map_err(failed)?;
     let mut command = Command::new(program);
@@ -33,7 +33,7 @@ pub fn printed(words: &[OsString]) -> Result<String> {
     }
     let said = String::from_utf8_lossy(&done.stderr).trim().to_owned();
     let detail = format!("{}: {}: {said}", named(words), done.status);
-    Err(Problem::new(Exit::CouldNot, "io", "Another process failed", detail).into())
+    Err(Problem::new(Sort::CouldNot, "io", "Another process failed", detail).into())
 }
 
 fn named(words: &[OsString]) -> String {

@@ -19,7 +19,7 @@ use serde::Serialize;
 use self::claims::{Claim, Seen};
 use crate::{
     arguments,
-    failure::{Exit, Problem},
+    failure::{Exit, Problem, Sort},
     output::{BOLD, DIM, IN, OUT, Output, counted, styled},
     place::Place,
 };
@@ -147,7 +147,7 @@ fn check_empty(directory: &Path) -> Result<()> {
     let mut entries = match std::fs::read_dir(directory) {
         Ok(entries) => entries,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(Problem { exit: Exit::Wrong, ..Problem::file(directory, &error) }.into()),
+        Err(error) => return Err(Problem { sort: Sort::Wrong, ..Problem::file(directory, &error) }.into()),
     };
     if entries.next().is_none() {
         return Ok(());

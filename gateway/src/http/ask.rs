@@ -1,0 +1,197 @@
+//! How questions are read: paths, queries, bodies. What cannot be read is a problem, like everything else that goes wrong.
+
+use std::time::Duration;
+
+use axum::{
+    body::Bytes,
+    extract::{
+        FromRequestParts,
+        rejection::{PathRejection, QueryRejection},
+    },
+    http::{HeaderMap, header},
+};
+use recant_proto::{
+    names,
+    position::Position,
+    reject::{Code, Violation},
+};
+use serde::Deserialize;
+use tokio::sync::OwnedSemaphorePermit;
+use utoipa::IntoParams;
+
+use super::{BODY_PERMIT_BYTES, Gateway};
+use crate::{
+    host::{Freshness, HostError},
+    problem::{Problem, Sort},
+};
+
+/// The parts of a path.
+#[derive(FromRequestParts)]
+#[from_request(via(axum::extract::Path), rejection(Problem))]
+pub(super) struct Path<T>(pub(super) T);
+
+/// The query.
+#[derive(FromRequestParts)]
+#[from_request(via(axum::extract::Query), rejection(Problem))]
+pub(super) struct Query<T>(pub(super) T);
+
+impl From<PathRejection> for Problem {
+    fn from(rejection: PathRejection) -> Problem {
+        Problem::wrong_request(rejection.body_text())
+    }
+}
+
+impl From<QueryRejection> for Problem {
+    fn from(rejection: QueryRejection) -> Problem {
+        Problem::wrong_request(rejection.body_text())
+    }
+}
+
+/// How new an answer must be.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Demand {
+    /// With everything up to this position (`partition:offset`), which a write gave.
+    at_least: Option<String>,
+    /// With everything that was in the log when the question came.
+    #[serde(default)]
+    fresh: bool,
+    /// Wait at most so many milliseconds for that.
+    wait_ms: Option<u64>,
+}
+
+/// How new the state of a preview must be.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Basis {
+    /// A preview: with everything up to this position (`partition:offset`), which a write gave.
+    at_least: Option<String>,
+    /// A preview: with everything that was in the log when the question came.
+    #[serde(default)]
+    fresh: bool,
+}
+
+impl Basis {
+    pub(super) fn freshness(&self) -> Result<Freshness, Problem> {
+        freshness(self.at_least.as_deref(), self.fresh)
+    }
+}
+
+fn freshness(at_least: Option<&str>, fresh: bool) -> Result<Freshness, Problem> {
+    match at_least {
+        None if fresh => Ok(Freshness::Fresh),
+        None => Ok(Freshness::Now),
+        Some(_) if fresh => Err(Problem::wrong_request("give at_least or fresh, not both".to_owned())),
+        Some(text) => text
+            .parse::<Position>()
+            .map(Freshness::AtLeast)
+            .map_err(|error| Problem::wrong_request(format!("at_least: {error}"))),
+    }
+}
+
+impl Demand {
+    pub(super) fn freshness(&self) -> Result<Freshness, Problem> {
+        freshness(self.at_least.as_deref(), self.fresh)
+    }
+
+    pub(super) fn within(&self, gateway: &Gateway) -> Duration {
+        gateway.limits.within(self.wait_ms)
+    }
+}
+
+/// The moment of an answer.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct When {
+    /// As of a time on the log's clock, or a position (`partition:offset`).
+    pub(super) as_of: Option<String>,
+    /// Only what its writer dates to this time or before; no status changes.
+    pub(super) valid_at: Option<String>,
+}
+
+/// How many items, and from where.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Paging {
+    /// At most so many, 1 to 1000; 100 if it is not said.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u32>,
+    /// Go on after a page: its `next`.
+    pub(super) cursor: Option<String>,
+}
+
+const ITEMS_MAX: u32 = 1_000;
+const ITEMS_DEFAULT: u32 = 100;
+
+impl Paging {
+    pub(super) fn limit(&self) -> Result<usize, Problem> {
+        limit(self.limit)
+    }
+}
+
+/// A limit that was asked for.
+pub(super) fn limit(asked: Option<u32>) -> Result<usize, Problem> {
+    match asked.unwrap_or(ITEMS_DEFAULT) {
+        limit @ 1..=ITEMS_MAX => Ok(limit as usize),
+        limit => Err(Problem::wrong_request(format!("limit is {limit}; it is 1 to {ITEMS_MAX}"))),
+    }
+}
+
+/// The content type, without its parameters, and those.
+pub(super) fn content_type(headers: &HeaderMap) -> (String, String) {
+    let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let (media_type, parameters) = value.split_once(';').unwrap_or((value, ""));
+    (media_type.trim().to_ascii_lowercase(), parameters.trim().to_ascii_lowercase())
+}
+
+/// A body that has come whole. Its bytes count among those of all bodies for as long as it lives.
+pub(super) struct Body {
+    pub(super) bytes: Bytes,
+    _room: OwnedSemaphorePermit,
+}
+
+impl Body {
+    /// Reads a body, once there is room for it.
+    pub(super) async fn read(gateway: &Gateway, headers: &HeaderMap, body: axum::body::Body) -> Result<Body, Problem> {
+        let limits = &gateway.limits;
+        let too_large = || {
+            let detail = format!("a body has at most {} bytes; send several", limits.body_bytes_max);
+            Problem::new(Sort::Wrong, "body_too_large", "The body is too large", detail)
+        };
+        let announced =
+            headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
+        let bytes_max = announced.unwrap_or(limits.body_bytes_max);
+        if bytes_max > limits.body_bytes_max {
+            return Err(too_large());
+        }
+        // Small enough for a u32: it is at most that many KiB.
+        let permits = bytes_max.div_ceil(BODY_PERMIT_BYTES) as u32;
+        let come = async {
+            let room = gateway.bodies.clone().acquire_many_owned(permits).await.map_err(|_| HostError::Closing)?;
+            let bytes = axum::body::to_bytes(body, bytes_max).await.map_err(|error| {
+                let is_too_long =
+                    std::error::Error::source(&error).is_some_and(|cause| cause.to_string().contains("limit"));
+                if is_too_long { too_large() } else { Problem::wrong_request(format!("the body broke off: {error}")) }
+            })?;
+            Ok(Body { bytes, _room: room })
+        };
+        let late = |_| {
+            let detail = format!(
+                "the body did not come within {} s, or there was no room for it",
+                limits.body_wait_max.as_secs()
+            );
+            Problem::new(Sort::CouldNot, "busy", "Too much is under way", detail)
+        };
+        tokio::time::timeout(limits.body_wait_max, come).await.map_err(late)?
+    }
+
+    /// The JSON in it.
+    pub(super) fn json<T: serde::de::DeserializeOwned>(&self, headers: &HeaderMap) -> Result<T, Problem> {
+        let (media_type, _) = content_type(headers);
+        if media_type != names::JSON {
+            let detail = format!("the content type is {media_type:?}; this takes {}", names::JSON);
+            return Err(Problem::refused(Sort::Wrong, &Violation::new(Code::ContentType, detail)));
+        }
+        serde_json::from_slice(&self.bytes).map_err(|error| Problem::wrong_request(error.to_string()))
+    }
+}

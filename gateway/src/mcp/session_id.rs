@@ -1,0 +1,115 @@
+//! Session ids that are bound to their callers.
+//!
+//! Whoever learns a session's id could listen to what it is told, or have their words taken for its own. So the id that a client is given is
+//! the session's own and a keyed hash of it with the caller's name: with another's token it is an id that does not exist.
+//! There is a bound on sessions: each remembers what it was shown.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{Request, State},
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode},
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use subtle::ConstantTimeEq;
+
+use crate::access::Caller;
+
+const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+
+/// So many sessions at once.
+const SESSIONS_MAX: usize = 10_000;
+
+/// Hexadecimal digits of the hash that an id carries.
+const SEAL_DIGITS: usize = 32;
+
+/// Binds ids, with a key that is made at start: sessions do not outlive the process.
+pub struct Binding {
+    key: [u8; 32],
+    sessions: Arc<LocalSessionManager>,
+}
+
+impl Binding {
+    /// With a new key; none if the system has no randomness.
+    pub fn new(sessions: Arc<LocalSessionManager>) -> Option<Binding> {
+        let mut key = [0; 32];
+        rustls::crypto::ring::default_provider().secure_random.fill(&mut key).ok()?;
+        Some(Binding { key, sessions })
+    }
+
+    fn seal(&self, session: &str, caller: &Caller) -> String {
+        let mut hasher = blake3::Hasher::new_keyed(&self.key);
+        hasher.update(&(session.len() as u64).to_le_bytes());
+        hasher.update(session.as_bytes());
+        // Nobody by name is not the one without a name.
+        hasher.update(if caller.name().is_some() { b"named:" } else { b"local:" });
+        hasher.update(caller.name().unwrap_or_default().as_bytes());
+        let hash = hasher.finalize().to_hex();
+        hash.get(..SEAL_DIGITS).unwrap_or_default().to_owned()
+    }
+
+    fn bound(&self, session: &str, caller: &Caller) -> String {
+        format!("{session}.{}", self.seal(session, caller))
+    }
+
+    /// The session's own id, if it is this caller's.
+    fn session_of<'id>(&self, bound: &'id str, caller: &Caller) -> Option<&'id str> {
+        let (session, seal) = bound.rsplit_once('.')?;
+        bool::from(self.seal(session, caller).as_bytes().ct_eq(seal.as_bytes())).then_some(session)
+    }
+}
+
+/// Translates ids on the way in and out.
+pub async fn bind(State(binding): State<Arc<Binding>>, caller: Caller, mut request: Request, next: Next) -> Response {
+    let given = request.headers().get(SESSION_ID).cloned();
+    match given {
+        Some(given) => {
+            let session = given.to_str().ok().and_then(|given| binding.session_of(given, &caller));
+            // What the protocol has clients begin a new session at.
+            let Some(session) = session.and_then(|session| HeaderValue::from_str(session).ok()) else {
+                return (StatusCode::NOT_FOUND, "there is no such session").into_response();
+            };
+            request.headers_mut().insert(SESSION_ID, session);
+        }
+        None if binding.sessions.sessions.read().await.len() >= SESSIONS_MAX => {
+            return (StatusCode::SERVICE_UNAVAILABLE, "there are too many sessions; try again later").into_response();
+        }
+        None => {}
+    }
+    let mut response = next.run(request).await;
+    bind_answer(&binding, &caller, response.headers_mut());
+    response
+}
+
+fn bind_answer(binding: &Binding, caller: &Caller, headers: &mut HeaderMap) {
+    let session = headers.get(SESSION_ID).and_then(|session| session.to_str().ok());
+    let bound = session.and_then(|session| HeaderValue::from_str(&binding.bound(session, caller)).ok());
+    if let Some(bound) = bound {
+        headers.insert(SESSION_ID, bound);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::Grants;
+
+    #[test]
+    fn a_session_is_its_callers_and_nobody_elses() {
+        let binding = Binding::new(Arc::default()).unwrap();
+        let caller = |name: &str| Caller::named(name, Grants::default());
+        let bound = binding.bound("s-1", &caller("planner"));
+        assert_eq!(binding.session_of(&bound, &caller("planner")), Some("s-1"));
+        assert_eq!(binding.session_of(&bound, &caller("other")), None);
+        assert_eq!(binding.session_of(&bound, &Caller::of_this_machine()), None);
+        let nobody = binding.bound("s-1", &Caller::of_this_machine());
+        assert_eq!(binding.session_of(&nobody, &caller("")), None);
+        for forged in ["s-1", "s-1.", ".", &bound.replace("s-1", "s-2"), &bound[..bound.len() - 1]] {
+            assert_eq!(binding.session_of(forged, &caller("planner")), None, "{forged}");
+        }
+        let after_restart = Binding::new(Arc::default()).unwrap();
+        assert_eq!(after_restart.session_of(&bound, &caller("planner")), None);
+    }
+}
