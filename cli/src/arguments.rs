@@ -1,5 +1,6 @@
 //! What users type. Help texts, the man page and completions are made from this and nothing else.
 
+pub mod snapshots;
 mod travel;
 
 use std::path::PathBuf;
@@ -132,6 +133,8 @@ pub struct Serve {
     /// A name that this process keeps over restarts: back within the session time-out, it finds its partitions where they were
     #[arg(long, value_name = "NAME")]
     pub static_member: Option<String>,
+    #[command(flatten)]
+    pub snapshots: snapshots::Snapshots,
 }
 
 #[derive(Debug, Args)]

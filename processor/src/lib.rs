@@ -16,6 +16,7 @@ pub mod measures;
 pub mod memory;
 pub mod past;
 pub mod serve;
+pub mod snapshots;
 pub mod standalone;
 pub mod switch;
 pub mod viewer;
