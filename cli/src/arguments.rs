@@ -1,5 +1,6 @@
 //! What users type. Help texts, the man page and completions are made from this and nothing else.
 
+mod moving;
 pub mod snapshots;
 mod travel;
 
@@ -8,6 +9,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::brokers::KafkaArguments;
+pub use moving::{Export, ExportTo, Repartition};
 pub use travel::{Diff, Replay, Verify, WhatIf};
 
 /// Memory that can take things back.
@@ -89,6 +91,10 @@ pub enum Command {
     Restore(Restore),
     /// Make the state anew from the log, compare it with the old one, and put it in its place
     Rebuild(Rebuild),
+    /// Write the events out as JSON lines, or move a log from its directory to Kafka
+    Export(Export),
+    /// Copy a log on Kafka to topics with another number of partitions, and prove that nothing differs
+    Repartition(Repartition),
     /// Say what turned between two moments, and because of which event
     Diff(Diff),
     /// Say what would have come out differently if a retraction had come earlier, or an event had not

@@ -14,6 +14,7 @@ pub mod door;
 pub mod driver;
 pub mod measures;
 pub mod memory;
+pub mod moving;
 pub mod past;
 pub mod serve;
 pub mod snapshots;

@@ -14,6 +14,7 @@
 
 mod appender;
 mod client;
+mod copy;
 mod membership;
 mod names;
 mod native;
@@ -49,6 +50,7 @@ use self::{
     reader::Reader,
 };
 pub use self::{
+    copy::CopyTarget,
     membership::{Membership, Turn},
     names::Names,
     opening::NewLog,
@@ -163,6 +165,7 @@ impl KafkaLog {
             key: member.as_bytes(),
             headers: &headers,
             value: announcement,
+            time_ms: None,
         };
         self.appender()?.send(&[letter]).map(|_| ())
     }
@@ -331,6 +334,7 @@ impl AppendLog for KafkaLog {
                 key: &record.key,
                 headers: &record.headers,
                 value: Some(&record.value),
+                time_ms: None,
             });
         }
         let offsets = self.appender()?.send(&letters)?;
