@@ -7,6 +7,7 @@ use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
+    process::{Command, Stdio},
 };
 
 use recant_eventlog::ReadLog as _;
@@ -125,7 +126,7 @@ fn a_snapshot_that_is_not_good_is_skipped() {
     plant("00000000000000900002-1.json", json!({ "format_version": 99 }));
     plant("00000000000000900003-1.json", json!({ "files": [{ "path": "../out", "bytes": 1, "blake3": "00" }] }));
     plant("00000000000000900004-1.json", json!({ "files": [{ "path": "CURRENT", "bytes": 1, "blake3": "00" }] }));
-    plant("00000000000000900005-1.json", json!({}));
+    fs::copy(&manifests(&desk, 0)[0], directory.join("00000000000000900005-1.json")).unwrap();
     fs::write(directory.join("00000000000000900006-1.json"), "{").unwrap();
     // The newest of ours has a file that an older one has not: it is changed.
     let files = directory.parent().unwrap().join("files");
@@ -160,8 +161,17 @@ fn events_of_writers(desk: &Desk, name: &str) -> String {
 }
 
 fn digests(desk: &Desk, data: &str) -> BTreeMap<String, String> {
-    let mut listing = desk.command(["--json", "list", "--spaces", "--limit", "1000"]);
-    listing.env("RECANT_DATA", desk.path(data));
+    digests_of(desk.command(LIST_SPACES), &desk.path(data))
+}
+
+const LIST_SPACES: [&str; 5] = ["--json", "list", "--spaces", "--limit", "1000"];
+
+fn digests_on_kafka(desk: &Desk, instance: &str, data: &str) -> BTreeMap<String, String> {
+    digests_of(command(desk, &Broker::shared().address(), instance, &LIST_SPACES), &desk.path(data))
+}
+
+fn digests_of(mut listing: Command, data: &Path) -> BTreeMap<String, String> {
+    listing.env("RECANT_DATA", data);
     let page = run(listing).exited(0).document();
     let of_space = |item: &Value| (text(&item["space"]).to_owned(), text(&item["digest"]).to_owned());
     items(&page).iter().map(of_space).filter(|(space, _)| !space.starts_with('$')).collect()
@@ -238,7 +248,7 @@ fn a_log_moves_to_kafka_and_to_more_partitions() {
     assert_eq!(texts(&on_moved, "id"), texts(&in_directory, "id"));
     assert_eq!(texts(&on_moved, "time"), texts(&in_directory, "time"), "the log's clock says the same");
     member.stop();
-    assert_eq!(digests(&desk, "served"), before);
+    assert_eq!(digests_on_kafka(&desk, &moved, "served"), before);
 
     let arguments = ["repartition", "--partitions", "7", "--to-instance", &wide];
     let repartitioned = on_kafka(&desk, &moved, &arguments).exited(0).document();
@@ -250,14 +260,14 @@ fn a_log_moves_to_kafka_and_to_more_partitions() {
     let log_of_wide = log(&address, &wide, 7);
     check::wait_until_processed(&log_of_wide);
     member.stop();
-    assert_eq!(digests(&desk, "wide"), before);
+    assert_eq!(digests_on_kafka(&desk, &wide, "wide"), before);
     check::holds(&check::what_a_stock_client_sees(&log_of_wide));
     check::holds(&check::states(&log_of_wide, &[&desk.path("wide")]));
     assert!(files(&desk.path("tmp")).is_empty());
 }
 
-fn run_again(command: &mut std::process::Command) -> Run {
-    let mut again = std::process::Command::new(command.get_program());
+fn run_again(command: &mut Command) -> Run {
+    let mut again = Command::new(command.get_program());
     again.args(command.get_args()).env_clear();
     for (name, value) in command.get_envs() {
         if let Some(value) = value {
@@ -267,6 +277,6 @@ fn run_again(command: &mut std::process::Command) -> Run {
     if let Some(directory) = command.get_current_dir() {
         again.current_dir(directory);
     }
-    again.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    again.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     run(again)
 }

@@ -25,7 +25,7 @@ mod choices;
 mod consumer;
 mod disk;
 mod finish;
-mod kafka;
+pub mod kafka;
 mod letters;
 mod log;
 mod mishaps;
