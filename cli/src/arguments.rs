@@ -1,5 +1,7 @@
 //! What users type. Help texts, the man page and completions are made from this and nothing else.
 
+mod moving;
+pub mod snapshots;
 mod token;
 mod travel;
 
@@ -8,6 +10,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::brokers::KafkaArguments;
+pub use moving::{Export, ExportTo, Repartition};
 pub use token::Token;
 pub use travel::{Diff, Replay, Verify, WhatIf};
 
@@ -94,6 +97,10 @@ pub enum Command {
     Restore(Restore),
     /// Make the state anew from the log, compare it with the old one, and put it in its place
     Rebuild(Rebuild),
+    /// Write the events out as JSON lines, or move a log from its directory to Kafka
+    Export(Export),
+    /// Copy a log on Kafka to topics with another number of partitions, and prove that nothing differs
+    Repartition(Repartition),
     /// Say what turned between two moments, and because of which event
     Diff(Diff),
     /// Say what would have come out differently if a retraction had come earlier, or an event had not
@@ -147,6 +154,8 @@ pub struct Serve {
     /// A name that this process keeps over restarts: back within the session time-out, it finds its partitions where they were
     #[arg(long, value_name = "NAME")]
     pub static_member: Option<String>,
+    #[command(flatten)]
+    pub snapshots: snapshots::Snapshots,
 }
 
 #[derive(Debug, Args)]

@@ -35,11 +35,13 @@ pub struct KafkaArguments {
 impl KafkaArguments {
     /// What was named; nothing if the log is in the data directory.
     pub fn settings(&self) -> Result<Option<Settings>> {
-        if self.log == LogArgument::Embedded {
-            return Ok(None);
-        }
+        if self.log == LogArgument::Embedded { Ok(None) } else { self.of_brokers("--log kafka").map(Some) }
+    }
+
+    /// What was named of brokers; `needed_by` is what needs them.
+    pub fn of_brokers(&self, needed_by: &str) -> Result<Settings> {
         let Some(brokers) = self.brokers.clone().filter(|brokers| !brokers.is_empty()) else {
-            return Err(Problem::wrong("--log kafka needs --brokers HOST:PORT, or RECANT_BROKERS").into());
+            return Err(Problem::wrong(format!("{needed_by} needs --brokers HOST:PORT, or RECANT_BROKERS")).into());
         };
         let mut passthrough = Passthrough::default();
         passthrough.set_from(
@@ -48,6 +50,6 @@ impl KafkaArguments {
         for setting in &self.kafka {
             passthrough.set_typed(setting)?;
         }
-        Ok(Some(Settings { brokers, names: Names::of(self.instance.as_deref())?, passthrough }))
+        Ok(Settings { brokers, names: Names::of(self.instance.as_deref())?, passthrough })
     }
 }

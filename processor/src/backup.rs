@@ -28,6 +28,10 @@ use recant_projections::{
 use recant_proto::time::format_log_ms;
 
 use self::capture::Capture;
+pub(crate) use self::{
+    manifest::files_in,
+    verify::{check_digests, check_history},
+};
 pub use self::{
     manifest::{
         FileEntry, LogExtent, MANIFEST_FILE, Manifest, PartitionEntry, SNAPSHOT_FORMAT, SpaceEntry, StateEntry,

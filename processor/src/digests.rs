@@ -12,7 +12,7 @@
 use std::collections::BTreeSet;
 
 use prost::Message as _;
-use recant_eventlog::{LogError, ReadLimit, ReadLog, Topic};
+use recant_eventlog::{LogError, ReadLimit, ReadLog, Record, Topic};
 use recant_projections::{
     fold::{FoldError, Message, Output, Partition},
     justification::digest::to_hex,
@@ -33,6 +33,9 @@ pub const DIGEST_INTERVAL_EVENTS: u64 = 10_000;
 
 /// So many records are read at once.
 const READ: ReadLimit = ReadLimit { records_max: 1_000, bytes_max: 4 << 20 };
+
+/// So far back from the end of the changes their last record is looked for at first.
+const LOOK_BACK_OFFSETS: u64 = 16;
 
 /// Which spaces of a partition need a digest. Its bound is that of an interval: a name for each event.
 #[derive(Debug)]
@@ -131,14 +134,35 @@ fn digest_record(id: ChangeId, space: String, digest: u128, log_time_ms: i64) ->
 
 /// The offset behind the position of a digest that is the last of all changes; 0 if something else is.
 fn behind_last_digest(log: &impl ReadLog, number: u32) -> Result<u64, LogError> {
-    let bounds = log.bounds(Topic::Changes, number)?;
-    if bounds.end == bounds.earliest {
-        return Ok(0);
-    }
-    let one = ReadLimit { records_max: 1, bytes_max: 1 };
-    let records = log.read(Topic::Changes, number, bounds.end - 1, one)?;
     // What cannot be read says nothing; whoever reads the changes tells.
-    let last = records.first().and_then(|record| Change::decode(record.value.as_slice()).ok());
+    let last = last_change(log, number)?.and_then(|last| Change::decode(last.value.as_slice()).ok());
     let position = last.filter(|last| last.digest.is_some()).and_then(|last| last.position.parse::<Position>().ok());
     Ok(position.map_or(0, |position| position.offset + 1))
+}
+
+/// The last record of the changes. On Kafka markers and what was aborted lie behind it, so it is looked for from further and
+/// further back.
+fn last_change(log: &impl ReadLog, number: u32) -> Result<Option<Record>, LogError> {
+    let bounds = log.bounds(Topic::Changes, number)?;
+    let mut back = LOOK_BACK_OFFSETS;
+    let mut until = bounds.end;
+    while until > bounds.earliest {
+        let from = bounds.end.saturating_sub(back).max(bounds.earliest);
+        if let Some(last) = last_below(log, number, from, until)? {
+            return Ok(Some(last));
+        }
+        (until, back) = (from, back * 2);
+    }
+    Ok(None)
+}
+
+fn last_below(log: &impl ReadLog, number: u32, from: u64, until: u64) -> Result<Option<Record>, LogError> {
+    let (mut last, mut next) = (None, from);
+    while next < until {
+        let records = log.read(Topic::Changes, number, next, READ)?;
+        let Some(end) = records.last() else { break };
+        next = end.position.offset + 1;
+        last = records.into_iter().rfind(|record| record.position.offset < until).or(last);
+    }
+    Ok(last)
 }

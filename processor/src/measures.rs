@@ -111,3 +111,56 @@ impl Measures {
         [self.partition.clone()]
     }
 }
+
+/// The instruments of a partition's snapshots.
+#[derive(Debug, Clone)]
+pub struct SnapshotMeasures {
+    partition: KeyValue,
+    next_offset: Gauge<u64>,
+    uploaded_bytes: Counter<u64>,
+    failed: Counter<u64>,
+    skipped: Counter<u64>,
+}
+
+impl SnapshotMeasures {
+    /// The instruments for a partition.
+    pub fn of(partition: u32) -> SnapshotMeasures {
+        let meter = global::meter("recant");
+        SnapshotMeasures {
+            partition: KeyValue::new("partition", i64::from(partition)),
+            next_offset: meter
+                .u64_gauge("recant.snapshot.next_offset")
+                .with_description("Up to where the newest snapshot has applied events")
+                .build(),
+            uploaded_bytes: meter
+                .u64_counter("recant.snapshot.uploaded")
+                .with_unit("By")
+                .with_description("Bytes that snapshots have uploaded")
+                .build(),
+            failed: meter
+                .u64_counter("recant.snapshots.failed")
+                .with_description("Snapshots that could not be made")
+                .build(),
+            skipped: meter
+                .u64_counter("recant.snapshots.skipped")
+                .with_description("Snapshots that were not good enough to be restored")
+                .build(),
+        }
+    }
+
+    /// A snapshot was made.
+    pub fn made(&self, next_offset: u64, uploaded_bytes: u64) {
+        self.next_offset.record(next_offset, &[self.partition.clone()]);
+        self.uploaded_bytes.add(uploaded_bytes, &[self.partition.clone()]);
+    }
+
+    /// One could not be made.
+    pub fn failed(&self) {
+        self.failed.add(1, &[self.partition.clone()]);
+    }
+
+    /// One was not restored.
+    pub fn skipped(&self) {
+        self.skipped.add(1, &[self.partition.clone()]);
+    }
+}

@@ -58,6 +58,21 @@ fn a_process_that_stores_what_it_could_not_publish_is_found() {
     assert_found(Plant::FencedStores);
 }
 
+#[test]
+fn a_position_that_is_not_in_the_transaction_is_found() {
+    assert_found(Plant::PositionNotInTransaction);
+}
+
+#[test]
+fn an_owner_that_is_not_fenced_is_found() {
+    assert_found(Plant::NoFencing);
+}
+
+#[test]
+fn a_batch_torn_over_two_transactions_is_found() {
+    assert_found(Plant::TornTransaction);
+}
+
 /// What is found above is the fault, and not the second driver in which it is planted.
 #[test]
 fn the_second_driver_without_a_fault_passes() {

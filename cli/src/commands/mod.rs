@@ -6,6 +6,7 @@ mod demo;
 mod diff;
 mod doctor;
 mod explain;
+mod export;
 mod gateway;
 mod import_chat;
 mod list;
@@ -13,6 +14,7 @@ mod manual;
 mod mcp;
 mod rebuild;
 mod rejected;
+mod repartition;
 mod replay;
 mod restore;
 mod retract;
@@ -63,6 +65,8 @@ pub fn run(arguments: Arguments, output: &mut Output) -> Result<Exit> {
         Command::Snapshot(snapshot) => snapshot::run(&place, &snapshot, output),
         Command::Restore(restore) => restore::run(&place, &restore, output),
         Command::Rebuild(rebuild) => rebuild::run(&place, &rebuild, output),
+        Command::Export(export) => export::run(&place, &arguments.common.kafka, &export, output),
+        Command::Repartition(repartition) => repartition::run(&place, &arguments.common.kafka, &repartition, output),
         Command::Diff(diff) => diff::run(&place, &diff, output),
         Command::WhatIf(what_if) => what_if::run(&place, &what_if, output),
         Command::Verify(verify) => verify::run(&place, &verify, output),

@@ -10,7 +10,8 @@ use recant_eventlog::{
 };
 use recant_processor::{
     memory::Memory,
-    serve::{Server, ServerOptions, Told, phases::Ended},
+    serve::{ServeError, Server, ServerOptions, SnapshotOptions, Told, phases::Ended},
+    snapshots::{Keep, SnapshotError},
     standalone::log_created,
 };
 use recant_proto::position::Incarnation;
@@ -20,7 +21,7 @@ use super::gateway;
 use crate::{
     arguments, escape,
     failure::{Exit, Problem},
-    output::{Output, counted},
+    output::{Output, bytes, counted},
     place::Place,
 };
 
@@ -59,8 +60,10 @@ pub fn run(place: &Place, arguments: &arguments::Serve, output: &mut Output) -> 
             static_member: arguments.static_member.clone(),
             keeps_standbys: arguments.standby.is_some(),
             memory: Memory::within(place.memory_budget_bytes),
+            snapshots: snapshots_wanted(&arguments.snapshots),
         },
-    )?;
+    )
+    .map_err(cannot_serve)?;
     let mut written = Ok(());
     let mut halted = false;
     server.run(&stop, &mut |told| {
@@ -85,6 +88,20 @@ pub(super) fn stop_on_signals() -> Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
+fn snapshots_wanted(arguments: &arguments::snapshots::Snapshots) -> Option<SnapshotOptions> {
+    let age_ms = i64::try_from(arguments.keep_for.as_millis()).unwrap_or(i64::MAX / 2);
+    let keep = Keep { count: arguments.keep.into(), age_ms };
+    Some(SnapshotOptions { url: arguments.url.clone()?, interval: arguments.every, keep })
+}
+
+fn cannot_serve(error: ServeError) -> anyhow::Error {
+    match error {
+        ServeError::Log(error) => error.into(),
+        ServeError::Snapshots(error @ SnapshotError::Place { .. }) => Problem::wrong(error.to_string()).into(),
+        other => other.into(),
+    }
+}
+
 pub(super) fn tell(output: &mut Output, json: &Value, line: &str) -> Result<()> {
     if output.is_json() {
         output.json_line(json)?;
@@ -107,6 +124,24 @@ fn told_json(told: &Told) -> Value {
             let problem = Problem::of_driver(error);
             json!({ "told": "halted", "partition": partition, "problem": problem })
         }
+        Told::SnapshotMade { partition, next_offset, bytes, uploaded_bytes } => {
+            json!({ "told": "snapshot", "partition": partition, "position": format!("{partition}:{next_offset}"),
+                "bytes": bytes, "uploaded_bytes": uploaded_bytes })
+        }
+        Told::SnapshotFailed { partition, error } => {
+            json!({ "told": "snapshot_failed", "partition": partition, "detail": error })
+        }
+        Told::SnapshotSkipped { partition, snapshot, detail } => {
+            json!({ "told": "snapshot_skipped", "partition": partition, "snapshot": snapshot, "detail": detail })
+        }
+        Told::Restored { partition, next_offset, bytes } => {
+            json!({ "told": "restored", "partition": partition, "position": format!("{partition}:{next_offset}"),
+                "bytes": bytes })
+        }
+        Told::RetentionAlarm { partition, earliest, oldest_snapshot } => {
+            json!({ "told": "retention_alarm", "partition": partition, "earliest": format!("{partition}:{earliest}"),
+                "oldest_snapshot": format!("{partition}:{oldest_snapshot}") })
+        }
         Told::Ended { partition, ended } => json!({ "told": how(*ended), "partition": partition }),
     }
 }
@@ -124,6 +159,23 @@ fn told_line(told: &Told) -> String {
         Told::Halted { partition, error } => {
             format!("partition {partition}: halted: {}", escape::block(&error.to_string()))
         }
+        Told::SnapshotMade { partition, next_offset, bytes: held, uploaded_bytes } => {
+            let (held, new) = (bytes(*held), bytes(*uploaded_bytes));
+            format!("partition {partition}: a snapshot up to {next_offset}, {held}, of which {new} are new")
+        }
+        Told::SnapshotFailed { partition, error } => {
+            format!("partition {partition}: no snapshot was made: {}", escape::line(error))
+        }
+        Told::SnapshotSkipped { partition, snapshot, detail } => {
+            let (snapshot, detail) = (escape::line(snapshot), escape::line(detail));
+            format!("partition {partition}: the snapshot {snapshot} is skipped: {detail}")
+        }
+        Told::Restored { partition, next_offset, bytes: downloaded } => {
+            format!("partition {partition}: restored a snapshot up to {next_offset}, {}", bytes(*downloaded))
+        }
+        Told::RetentionAlarm { partition, earliest, oldest_snapshot } => format!(
+            "partition {partition}: the log begins at {earliest} now, behind the snapshot up to {oldest_snapshot}: keep events for longer, or snapshots for less long"
+        ),
         Told::Ended { partition, ended } => format!("partition {partition}: {}", how(*ended).replace('_', " ")),
     }
 }

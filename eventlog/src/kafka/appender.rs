@@ -29,6 +29,8 @@ pub(super) struct Letter<'a> {
     pub(super) headers: &'a [(String, Vec<u8>)],
     /// None for a tombstone.
     pub(super) value: Option<&'a [u8]>,
+    /// What the record says of its time, where the topic keeps that.
+    pub(super) time_ms: Option<i64>,
 }
 
 /// What became of the letter with this number.
@@ -107,6 +109,7 @@ impl Appender {
             .key(letter.key)
             .headers(headers);
         record.payload = letter.value;
+        record.timestamp = letter.time_ms;
         let begun = Instant::now();
         loop {
             match self.producer.send(record) {

@@ -14,15 +14,18 @@
 
 mod appender;
 mod client;
+mod copy;
 mod membership;
 mod names;
 mod native;
 mod opening;
 mod origin;
+mod producer;
 mod publisher;
 mod reader;
 mod settings;
 mod topics;
+mod transactions;
 
 use std::{
     collections::HashMap,
@@ -43,14 +46,17 @@ use recant_proto::{
 use self::{
     appender::{Appender, Letter},
     client::{Quiet, create_consumer, failed},
-    publisher::{Publisher, metadata_of},
+    producer::{BrokerProducer, metadata_of},
     reader::Reader,
 };
 pub use self::{
+    copy::CopyTarget,
     membership::{Membership, Turn},
     names::Names,
     opening::NewLog,
+    publisher::{Identity, Publisher},
     settings::{Passthrough, Settings},
+    transactions::{After, Failure, Transactions},
 };
 use crate::{
     AppendLog, Bounds, Commit, Committed, Epoch, LogError, NewRecord, Output, ProcessLog, ReadLimit, ReadLog, Record,
@@ -90,9 +96,7 @@ pub struct KafkaLog {
 /// A partition that was acquired here.
 struct Owned {
     epoch: Epoch,
-    publisher: Publisher,
-    /// Up to where it is committed.
-    next_offset: Mutex<u64>,
+    publisher: Publisher<BrokerProducer>,
 }
 
 impl KafkaLog {
@@ -161,6 +165,7 @@ impl KafkaLog {
             key: member.as_bytes(),
             headers: &headers,
             value: announcement,
+            time_ms: None,
         };
         self.appender()?.send(&[letter]).map(|_| ())
     }
@@ -173,6 +178,24 @@ impl KafkaLog {
 
     fn check_partition(&self, partition: u32) -> Result<(), LogError> {
         if partition < self.partitions { Ok(()) } else { Err(LogError::NoPartition(partition)) }
+    }
+
+    /// Takes a partition's identities away from whoever had them, both at the same time: each waits for its broker, half a
+    /// second as a rule.
+    fn take_identities(&self, partition: u32) -> Result<[Identity<BrokerProducer>; 2], LogError> {
+        let no_member = self.asker.group_metadata().map(Arc::new);
+        let no_member = no_member.ok_or_else(|| LogError::Setting("the group has no name".to_owned()))?;
+        let [a, b] = self.settings.names.transactional_ids(partition);
+        let take = |transactional_id: String| {
+            let producer = BrokerProducer::new(&self.settings, partition, &transactional_id, no_member.clone())?;
+            Identity::take(producer, partition)
+        };
+        let (a, b) = std::thread::scope(|scope| {
+            let a = scope.spawn(|| take(a));
+            let b = take(b);
+            (a.join().unwrap_or_else(|_| Err(LogError::Io("a thread ended by a panic".to_owned()))), b)
+        });
+        Ok([a?, b?])
     }
 
     fn reader(&self, topic: Topic, partition: u32) -> Result<Arc<Mutex<Reader>>, LogError> {
@@ -311,6 +334,7 @@ impl AppendLog for KafkaLog {
                 key: &record.key,
                 headers: &record.headers,
                 value: Some(&record.value),
+                time_ms: None,
             });
         }
         let offsets = self.appender()?.send(&letters)?;
@@ -325,14 +349,14 @@ impl ProcessLog for KafkaLog {
         step("acquiring", partition);
         let before = lock(&self.owned).remove(&partition);
         let epoch = Epoch(before.map_or(0, |owned| owned.epoch.0) + 1);
-        let publisher = Publisher::take(&self.settings, partition)?;
+        let identities = self.take_identities(partition)?;
         step("fenced", partition);
         // Read after the one before was fenced: nobody moves it any more.
         let committed = self.committed(partition)?;
         if committed == Committed::default() {
             self.check_never_processed(partition)?;
         }
-        let owned = Owned { epoch, publisher, next_offset: Mutex::new(committed.next_offset) };
+        let owned = Owned { epoch, publisher: Publisher::new(identities, &committed) };
         lock(&self.owned).insert(partition, Arc::new(owned));
         tracing::info!(partition, next_offset = committed.next_offset, "acquired a partition");
         step("acquired", partition);
@@ -345,28 +369,14 @@ impl ProcessLog for KafkaLog {
         }
         let owned = lock(&self.owned).get(&partition).cloned();
         let Some(owned) = owned.filter(|owned| owned.epoch == epoch) else { return Commit::Fenced };
-        if outputs.iter().any(|output| output.topic == Topic::Events) {
-            return Commit::Aborted("an output may not go to the events".to_owned());
-        }
-        let mut before = lock(&owned.next_offset);
-        let next = committed.next_offset;
-        if next < *before {
-            return Commit::Aborted(format!("the committed position may not go back from {before} to {next}"));
-        }
-        match self.is_beyond_end(partition, next) {
+        match self.is_beyond_end(partition, committed.next_offset) {
             Ok(None) => {}
             Ok(Some(end)) => {
+                let next = committed.next_offset;
                 return Commit::Aborted(format!("the position {next} is beyond the end of the events, {end}"));
             }
             Err(error) => return Commit::Aborted(error.to_string()),
         }
-        let Some(no_member) = self.asker.group_metadata() else {
-            return Commit::Aborted("the group has no name".to_owned());
-        };
-        let answer = owned.publisher.publish(&no_member, &outputs, &committed);
-        if answer == Commit::Committed {
-            *before = next;
-        }
-        answer
+        owned.publisher.publish(&outputs, &committed)
     }
 }

@@ -10,7 +10,7 @@ use super::{
     client::{Quiet, create_consumer},
     origin,
     settings::Settings,
-    topics,
+    topics::{self, EventsClock},
 };
 use crate::{AppendLog as _, LogError, NewRecord};
 
@@ -31,7 +31,7 @@ impl KafkaLog {
     /// Opens the log, and makes what is not there of it.
     pub fn open_or_create(settings: Settings, new: &NewLog<'_>) -> Result<KafkaLog, LogError> {
         let asker = create_consumer(&settings.reader(), &settings)?;
-        let made_now = topics::create_missing(&asker, &settings, new.partitions)?;
+        let made_now = topics::create_missing(&asker, &settings, new.partitions, EventsClock::Brokers)?;
         let mut log = KafkaLog::over(settings, asker)?;
         log.take_name(new, if made_now { Duration::ZERO } else { CREATOR_PATIENCE })?;
         let all: Vec<u32> = (0..log.partitions).collect();
@@ -54,9 +54,23 @@ impl KafkaLog {
         Ok(log)
     }
 
+    /// Opens a log to read that is still being filled (`copy.rs`).
+    pub(super) fn open_unfinished(settings: Settings) -> Result<KafkaLog, LogError> {
+        let asker = create_consumer(&settings.reader(), &settings)?;
+        let partitions = topics::count_partitions(&asker, &settings)?;
+        let mut log = KafkaLog::with(settings, asker, partitions);
+        let found = origin::find(&log.settings, &[0])?;
+        log.incarnation = found.get(&0).map_or_else(|| Err(origin::absent(&log.settings)), origin::incarnation_of)?;
+        Ok(log)
+    }
+
     fn over(settings: Settings, asker: BaseConsumer<Quiet>) -> Result<KafkaLog, LogError> {
         let partitions = topics::check(&asker, &settings)?;
-        Ok(KafkaLog {
+        Ok(KafkaLog::with(settings, asker, partitions))
+    }
+
+    fn with(settings: Settings, asker: BaseConsumer<Quiet>, partitions: u32) -> KafkaLog {
+        KafkaLog {
             settings,
             incarnation: Incarnation([0; 16]),
             partitions,
@@ -66,7 +80,7 @@ impl KafkaLog {
             recent_ends: Default::default(),
             appender: Default::default(),
             owned: Default::default(),
-        })
+        }
     }
 
     /// Reads the log's name, and writes it if nobody does within this time.

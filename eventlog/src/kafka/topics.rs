@@ -27,31 +27,77 @@ const THIRTY_DAYS_MS: u64 = 30 * 24 * 60 * 60 * 1000;
 /// What a topic gets where there are brokers for it.
 const REPLICATION: usize = 3;
 
+/// Whose clock `recant.events` has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum EventsClock {
+    /// As every log has it.
+    Brokers,
+    /// While it is filled with events of another log, at their times.
+    Writers,
+}
+
+/// All that is set of `recant.events`.
+pub(super) fn settings_of_events(clock: EventsClock, replication: usize) -> Vec<(&'static str, String)> {
+    let clock = match clock {
+        EventsClock::Brokers => "LogAppendTime",
+        EventsClock::Writers => "CreateTime",
+    };
+    vec![
+        ("min.insync.replicas", in_sync(replication).to_owned()),
+        ("unclean.leader.election.enable", "false".to_owned()),
+        ("cleanup.policy", "delete".to_owned()),
+        ("retention.ms", "-1".to_owned()),
+        ("retention.bytes", "-1".to_owned()),
+        ("message.timestamp.type", clock.to_owned()),
+        ("max.message.bytes", EVENT_RECORD_BYTES_MAX.to_string()),
+    ]
+}
+
+fn in_sync(replication: usize) -> &'static str {
+    if replication == REPLICATION { "2" } else { "1" }
+}
+
+/// On how many brokers a topic is kept.
+pub(super) fn replication(asker: &BaseConsumer<Quiet>, settings: &Settings) -> Result<usize, LogError> {
+    Ok(find(asker, settings)?.brokers.clamp(1, REPLICATION))
+}
+
+/// Refuses to make a log where there is one, or what is left of one.
+pub(super) fn refuse_existing(asker: &BaseConsumer<Quiet>, settings: &Settings) -> Result<(), LogError> {
+    match find(asker, settings)?.names.into_iter().next() {
+        None => Ok(()),
+        Some(topic) => Err(LogError::Topic {
+            topic,
+            detail: "it is there already, and a copy needs topics of its own. Name another instance; or, if it is what a copy that was broken off has left, delete it, and the others of its instance, first (kafka-topics.sh --delete --topic …)".to_owned(),
+        }),
+    }
+}
+
 /// Makes the topics that are not there; whether that of the events was made now.
 pub(super) fn create_missing(
     asker: &BaseConsumer<Quiet>,
     settings: &Settings,
     partitions: u32,
+    clock: EventsClock,
 ) -> Result<bool, LogError> {
     let names = &settings.names;
     let found = find(asker, settings)?;
     let partitions = found.partitions_of_events.unwrap_or(partitions);
     let replication = found.brokers.clamp(1, REPLICATION);
-    let (event_bytes, bytes) = (EVENT_RECORD_BYTES_MAX.to_string(), RECORD_BYTES_MAX.to_string());
-    let in_sync = if replication == REPLICATION { "2" } else { "1" };
+    let bytes = RECORD_BYTES_MAX.to_string();
+    let of_events = settings_of_events(clock, replication);
     let thirty_days = THIRTY_DAYS_MS.to_string();
+    let plain =
+        |name, partitions: u32| NewTopic::new(name, partitions as i32, TopicReplication::Fixed(replication as i32));
     let topic = |name, partitions: u32| {
-        NewTopic::new(name, partitions as i32, TopicReplication::Fixed(replication as i32))
-            .set("min.insync.replicas", in_sync)
+        plain(name, partitions)
+            .set("min.insync.replicas", in_sync(replication))
             .set("unclean.leader.election.enable", "false")
     };
     let all = [
-        topic(names.topic(Topic::Events), partitions)
-            .set("cleanup.policy", "delete")
-            .set("retention.ms", "-1")
-            .set("retention.bytes", "-1")
-            .set("message.timestamp.type", "LogAppendTime")
-            .set("max.message.bytes", &event_bytes),
+        of_events
+            .iter()
+            .fold(plain(names.topic(Topic::Events), partitions), |topic, (key, value)| topic.set(key, value)),
         topic(names.topic(Topic::Changes), partitions)
             .set("cleanup.policy", "delete")
             .set("retention.ms", &thirty_days)
@@ -138,6 +184,13 @@ fn find(asker: &BaseConsumer<Quiet>, settings: &Settings) -> Result<Found, LogEr
 
 /// Checks what is there, whoever made it; gives the number of partitions.
 pub(super) fn check(asker: &BaseConsumer<Quiet>, settings: &Settings) -> Result<u32, LogError> {
+    let partitions = count_partitions(asker, settings)?;
+    check_settings(settings)?;
+    Ok(partitions)
+}
+
+/// How many partitions the topics have, which must be as many in each.
+pub(super) fn count_partitions(asker: &BaseConsumer<Quiet>, settings: &Settings) -> Result<u32, LogError> {
     let names = &settings.names;
     let mut partitions = None;
     for topic in Topic::ALL {
@@ -159,7 +212,6 @@ pub(super) fn check(asker: &BaseConsumer<Quiet>, settings: &Settings) -> Result<
             Some(_) => {}
         }
     }
-    check_settings(settings)?;
     Ok(partitions.unwrap_or_default())
 }
 
@@ -223,7 +275,7 @@ fn wanted(topic: Topic) -> &'static [Wanted] {
     }
 }
 
-fn admin(settings: &Settings) -> Result<AdminClient<Quiet>, LogError> {
+pub(super) fn admin(settings: &Settings) -> Result<AdminClient<Quiet>, LogError> {
     AdminClient::from_config_and_context(&settings.reader(), Quiet::new(settings))
         .map_err(|error: KafkaError| refused(&error, settings))
 }

@@ -18,7 +18,7 @@ use std::{
 
 use recant_eventlog::{ReadLog, Topic};
 use recant_projections::{
-    justification::digest::to_hex,
+    justification::digest::{to_hex, to_hex_bytes},
     store::{Store, StoreError},
     tables::{partition, spaces},
 };
@@ -167,14 +167,15 @@ impl PartitionEntry {
             changes: extent(Topic::Changes)?,
             rejected: extent(Topic::Rejected)?,
             committed_next_offset: committed.next_offset,
-            committed_outputs_hash: committed.metadata.iter().map(|byte| format!("{byte:02x}")).collect(),
+            committed_outputs_hash: to_hex_bytes(&committed.metadata),
             state: state.map(StateEntry::of).transpose()?,
         })
     }
 }
 
 impl StateEntry {
-    fn of(store: &impl Store) -> Result<StateEntry, StoreError> {
+    /// What a state says of itself.
+    pub(crate) fn of(store: &impl Store) -> Result<StateEntry, StoreError> {
         // A state that was opened and to which nothing was applied has no row.
         let row = partition::get(store)?.unwrap_or_else(|| partition::Row {
             format_version: partition::FORMAT_VERSION,
@@ -192,7 +193,7 @@ impl StateEntry {
 }
 
 /// Every file of a snapshot but its manifest, as it is now.
-pub(super) fn files_in(snapshot: &Path, progress: Progress<'_>) -> Result<Vec<FileEntry>, BackupError> {
+pub(crate) fn files_in(snapshot: &Path, progress: Progress<'_>) -> Result<Vec<FileEntry>, BackupError> {
     let mut paths = Vec::new();
     collect(snapshot, &mut paths)?;
     paths.sort_unstable();

@@ -15,7 +15,7 @@ use recant_projections::{
     tables::partition,
 };
 
-use super::{BackupError, FileEntry, Manifest, PartitionEntry, Progress, manifest, state_of};
+use super::{BackupError, FileEntry, Manifest, PartitionEntry, Progress, StateEntry, manifest, state_of};
 use crate::{driver::input, viewer::Viewer};
 
 const READ: ReadLimit = ReadLimit { records_max: 10_000, bytes_max: 32 << 20 };
@@ -42,7 +42,7 @@ pub fn verify(snapshot: &Path, progress: Progress<'_>) -> Result<Manifest, Backu
         read_through(log, number, progress).map_err(|error| damaged(what.clone(), error.to_string()))?;
         if let Some(store) = state {
             check_history(log, &store, number)?.map_err(|detail| damaged(what, detail))?;
-            check_digests(&store, entry)?;
+            entry.state.iter().try_for_each(|state| check_digests(&store, state))?;
         }
     }
     Ok(manifest)
@@ -92,7 +92,7 @@ fn read_through(log: &impl ReadLog, partition: u32, progress: Progress<'_>) -> R
 }
 
 /// Whether a state is of this log, not ahead of it, and has applied what is in it; if not, what is wrong.
-pub(super) fn check_history(
+pub(crate) fn check_history(
     log: &impl ReadLog,
     store: &impl Store,
     partition: u32,
@@ -119,8 +119,8 @@ pub(super) fn check_history(
 }
 
 /// The digest of each space, counted anew from its rows.
-fn check_digests(store: &impl Store, entry: &PartitionEntry) -> Result<(), BackupError> {
-    for space in entry.state.iter().flat_map(|state| &state.spaces) {
+pub(crate) fn check_digests(store: &impl Store, state: &StateEntry) -> Result<(), BackupError> {
+    for space in &state.spaces {
         let what = format!("space {:?}", space.space);
         let loaded = Space::load(store, &space.space)?.ok_or_else(|| damaged(&what, "it is missing".to_owned()))?;
         let counted = to_hex(audit::digest(store, &loaded)?);

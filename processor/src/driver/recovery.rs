@@ -44,9 +44,19 @@ impl<L: ReadLog, S: WriteStore> Shadow<L, S> {
         }
     }
 
+    /// A state that is ahead of what was published has heard of something that nobody else has.
+    fn check_not_ahead(&self, committed: &Committed) -> Result<(), DriveError> {
+        let (at, to) = (self.partition.next_offset(), committed.next_offset);
+        if at > to {
+            return Err(self.mismatch(format!("it is at offset {at}, and the log was processed up to {to}")));
+        }
+        Ok(())
+    }
+
     /// Folds a batch of what was published up to a position, and stores it; whether there is more. At the position itself the hash
     /// of what it would have published is compared with the one committed there.
     pub fn step_towards(&mut self, committed: &Committed) -> Result<bool, DriveError> {
+        self.check_not_ahead(committed)?;
         let from = self.partition.next_offset();
         if from < committed.next_offset {
             let mut records = self.log.read(Topic::Events, self.number, from, self.limit.read)?;
@@ -104,9 +114,7 @@ impl<L: ProcessLog, S: WriteStore> Recovery<L, S> {
         let partition = Partition::open(store, log.incarnation(), number)?.with_forms(limit.forms);
         let shadow = Shadow { log, partition, number, limit };
         let (from, to) = (shadow.partition.next_offset(), committed.next_offset);
-        if from > to {
-            return Err(shadow.mismatch(format!("it is at offset {from}, and the log was processed up to {to}")));
-        }
+        shadow.check_not_ahead(&committed)?;
         shadow.check_history()?;
         if from < to {
             tracing::info!(partition = number, from, to, "folding what was published");

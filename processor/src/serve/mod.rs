@@ -11,6 +11,7 @@
 //! `{"member":"…","partitions":[0,3],"pid":4711,"version":"…"}`; one that leaves takes it away.
 
 pub mod phases;
+mod snapshotting;
 mod standby;
 mod worker;
 
@@ -31,6 +32,7 @@ use recant_eventlog::{
 };
 use recant_projections::fold::Forms;
 
+pub use self::snapshotting::SnapshotOptions;
 use self::{
     phases::Ended,
     standby::Standby,
@@ -39,6 +41,7 @@ use self::{
 use crate::{
     driver::{BatchLimit, DriveError},
     memory::Memory,
+    snapshots::{Remote, SnapshotError, Snapshots},
 };
 
 /// A batch is what has gathered, up to this. A commit costs the same for one event and for thousands.
@@ -73,6 +76,51 @@ pub enum Told {
         /// Why.
         error: Arc<DriveError>,
     },
+    /// A snapshot of a partition is where snapshots are.
+    SnapshotMade {
+        /// Which.
+        partition: u32,
+        /// Up to where it has applied events.
+        next_offset: u64,
+        /// What it holds.
+        bytes: u64,
+        /// What of that no earlier one had.
+        uploaded_bytes: u64,
+    },
+    /// One could not be made.
+    SnapshotFailed {
+        /// Which partition.
+        partition: u32,
+        /// What failed.
+        error: String,
+    },
+    /// A snapshot is not good enough to be restored; an older one is tried, or the log.
+    SnapshotSkipped {
+        /// Which partition.
+        partition: u32,
+        /// Where its manifest is.
+        snapshot: String,
+        /// What is wrong with it.
+        detail: String,
+    },
+    /// A snapshot was put in the place of the state.
+    Restored {
+        /// Which partition.
+        partition: u32,
+        /// Up to where it has applied events.
+        next_offset: u64,
+        /// What was downloaded.
+        bytes: u64,
+    },
+    /// The log has lost events that come behind the oldest snapshot that is kept: that one is of no use, and others will follow.
+    RetentionAlarm {
+        /// Which partition.
+        partition: u32,
+        /// Where the log begins now.
+        earliest: u64,
+        /// Up to where the oldest snapshot has applied events.
+        oldest_snapshot: u64,
+    },
     /// A partition is no longer this process's.
     Ended {
         /// Which.
@@ -93,6 +141,20 @@ pub struct ServerOptions {
     pub keeps_standbys: bool,
     /// What it may take of memory.
     pub memory: Memory,
+    /// Snapshots of the states, if any are made.
+    pub snapshots: Option<SnapshotOptions>,
+}
+
+/// Why a process cannot begin to serve.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// The log or its group failed.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// The place for snapshots cannot be used.
+    #[error(transparent)]
+    Snapshots(#[from] SnapshotError),
 }
 
 /// A process that serves.
@@ -104,13 +166,20 @@ pub struct Server {
     member: String,
     workers: BTreeMap<u32, Worker>,
     standbys: BTreeMap<u32, Standby>,
+    snapshots: Option<Arc<Snapshots>>,
     tell: Sender<Told>,
     told: Receiver<Told>,
 }
 
 impl Server {
     /// Joins the group.
-    pub fn join(log: KafkaLog, options: ServerOptions) -> Result<Server, LogError> {
+    pub fn join(log: KafkaLog, options: ServerOptions) -> Result<Server, ServeError> {
+        let snapshots = match &options.snapshots {
+            Some(wanted) => {
+                Some(Arc::new(Snapshots::of(Remote::open(&wanted.url, std::env::vars())?, log.incarnation())))
+            }
+            None => None,
+        };
         let membership = Membership::join(log.settings(), options.static_member.as_deref())?;
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let own_name = || format!("{}:{}", host.trim(), std::process::id());
@@ -124,6 +193,7 @@ impl Server {
             member,
             workers: BTreeMap::new(),
             standbys: BTreeMap::new(),
+            snapshots,
             tell,
             told,
         })
@@ -200,6 +270,7 @@ impl Server {
             partition,
             limit: BatchLimit { read: BATCH, forms, ..BatchLimit::default() },
             memory: self.options.memory.clone(),
+            snapshots: self.snapshots.clone().zip(self.options.snapshots.clone()),
         }
     }
 

@@ -6,8 +6,9 @@
 //!     └──────────────┴────────────┴────────────┴──────► Lost (nothing more is published; state is what is stored)
 //! ```
 //!
-//! Every phase ends at the latest when the partition is to be given up or is lost, which [`Orders`] tells: it is looked at between
-//! the driver's steps, which are short. What is generic here over log and store is so for the simulator.
+//! A phase takes one step at a time and says what comes next ([`Life::step`] goes through all of them), so that the simulator can
+//! let other processes act in between. Every phase ends at the latest when the partition is to be given up or is lost, which
+//! [`Orders`] tells: it is looked at before each step, and steps are short.
 
 use std::{
     sync::{
@@ -18,7 +19,11 @@ use std::{
 };
 
 use recant_eventlog::{LogError, ProcessLog, ReadLog, Topic};
-use recant_projections::store::WriteStore;
+use recant_projections::{
+    fold::{FoldError, Folded},
+    store::{WriteStore, behind::WriteBehind, rocks::RocksStore},
+};
+use recant_proto::position::Position;
 
 use crate::driver::{ABORTED_IN_A_ROW_MAX, BatchLimit, DriveError, Driver, Recovery, Step};
 
@@ -57,21 +62,14 @@ impl Orders {
         self.0.store(LOST, Ordering::SeqCst);
     }
 
-    pub(super) fn is_to_end(&self) -> bool {
+    /// Whether nothing more is to be begun.
+    pub fn is_to_end(&self) -> bool {
         self.0.load(Ordering::SeqCst) != GO_ON
     }
 
     fn is_lost(&self) -> bool {
         self.0.load(Ordering::SeqCst) == LOST
     }
-}
-
-/// How a phase ended.
-pub enum Next<P> {
-    /// In the next one.
-    Phase(P),
-    /// With the partition: it was given up, or lost.
-    Ended(Ended),
 }
 
 /// How a partition's life in this process ended.
@@ -83,31 +81,71 @@ pub enum Ended {
     Lost,
 }
 
+/// What comes after a step.
+pub enum Next<L, S> {
+    /// More.
+    Life {
+        /// The partition, in the same phase or the next one.
+        life: Life<L, S>,
+        /// The driver's step that was taken.
+        took: Step,
+    },
+    /// Nothing: the partition was given up, or lost.
+    Ended(Ended),
+}
+
+/// A partition in one of its phases.
+pub enum Life<L, S> {
+    /// See [`Restoring`].
+    Restoring(Restoring<L, S>),
+    /// See [`CatchingUp`].
+    CatchingUp(CatchingUp<L, S>),
+    /// See [`Serving`].
+    Serving(Serving<L, S>),
+    /// See [`Draining`].
+    Draining(Draining<L, S>),
+}
+
+/// What is told of each event that is folded to be published; it is told again if the batch is aborted.
+pub type Observe<'a> = dyn FnMut(Position, &Folded) + 'a;
+
+impl<L: ProcessLog, S: WriteStore> Life<L, S> {
+    /// Takes the partition: from here on whoever had it publishes nothing more.
+    pub fn begin(log: Arc<L>, store: S, number: u32, limit: BatchLimit) -> Result<Self, DriveError> {
+        Ok(Life::Restoring(Restoring { recovery: Recovery::begin(log, store, number, limit)? }))
+    }
+
+    /// Takes one step of the phase, or ends it if it is to end.
+    pub fn step(self, orders: &Orders, observe: &mut Observe<'_>) -> Result<Next<L, S>, DriveError> {
+        match self {
+            Life::Restoring(phase) => phase.step(orders),
+            Life::CatchingUp(phase) => phase.step(orders, observe),
+            Life::Serving(phase) => phase.step(orders, observe),
+            Life::Draining(phase) => phase.step(orders, observe),
+        }
+    }
+}
+
 /// The partition is acquired, and its state is behind what was published.
 pub struct Restoring<L, S> {
     recovery: Recovery<L, S>,
 }
 
-impl<L: ProcessLog + WaitLog, S: WriteStore> Restoring<L, S> {
-    /// Takes the partition: from here on whoever had it publishes nothing more.
-    pub fn begin(log: Arc<L>, store: S, number: u32, limit: BatchLimit) -> Result<Self, DriveError> {
-        Ok(Restoring { recovery: Recovery::begin(log, store, number, limit)? })
-    }
-
-    /// Folds up to what was published, silently.
-    pub fn restore(mut self, orders: &Orders) -> Result<Next<CatchingUp<L, S>>, DriveError> {
-        passed("recovering");
-        while self.recovery.step()? {
-            passed("recovery_stored");
-            if orders.is_to_end() {
-                // What is folded is stored; nothing was to be published.
-                let ended = if orders.is_lost() { Ended::Lost } else { Ended::GivenUp };
-                return Ok(Next::Ended(ended));
-            }
+impl<L: ProcessLog, S: WriteStore> Restoring<L, S> {
+    /// Folds a batch of what was published, silently.
+    fn step(mut self, orders: &Orders) -> Result<Next<L, S>, DriveError> {
+        if orders.is_to_end() {
+            // What is folded is stored; nothing was to be published.
+            return Ok(Next::Ended(if orders.is_lost() { Ended::Lost } else { Ended::GivenUp }));
         }
-        let driver = self.recovery.finish()?;
+        passed("recovering");
+        if self.recovery.step()? {
+            passed("recovery_stored");
+            return Ok(Next::Life { life: Life::Restoring(self), took: Step::Stored });
+        }
+        let running = Running::new(self.recovery.finish()?);
         passed("recovered");
-        Ok(Next::Phase(CatchingUp { running: Running::new(driver) }))
+        Ok(Next::Life { life: Life::CatchingUp(CatchingUp { running }), took: Step::Stored })
     }
 }
 
@@ -116,70 +154,101 @@ pub struct CatchingUp<L, S> {
     running: Running<L, S>,
 }
 
-impl<L: ProcessLog + WaitLog, S: WriteStore> CatchingUp<L, S> {
-    /// Publishes what came while nobody did, in batches as large as they may be.
-    pub fn catch_up(mut self, orders: &Orders) -> Result<Next<Serving<L, S>>, DriveError> {
-        while !orders.is_to_end() {
-            if self.running.step()? == Step::Idle {
-                return Ok(Next::Phase(Serving { running: self.running }));
-            }
+impl<L: ProcessLog, S: WriteStore> CatchingUp<L, S> {
+    /// Goes on publishing what came while nobody did, in batches as large as they may be.
+    fn step(mut self, orders: &Orders, observe: &mut Observe<'_>) -> Result<Next<L, S>, DriveError> {
+        if orders.is_to_end() {
+            return Draining { running: self.running }.step(orders, observe);
         }
-        Ok(Next::Ended(end(self.running, orders)?))
+        let took = self.running.step(observe)?;
+        let running = self.running;
+        let life = if took == Step::Idle {
+            Life::Serving(Serving { running, is_idle: true })
+        } else {
+            Life::CatchingUp(CatchingUp { running })
+        };
+        Ok(Next::Life { life, took })
     }
 }
 
 /// The state follows the log's end.
 pub struct Serving<L, S> {
     running: Running<L, S>,
+    /// Whether there was nothing to do.
+    is_idle: bool,
 }
 
-impl<L: ProcessLog + WaitLog, S: WriteStore> Serving<L, S> {
-    /// Publishes what comes, as soon as it comes: a lone event at once, and what has gathered meanwhile together.
-    pub fn serve(mut self, orders: &Orders) -> Result<Ended, DriveError> {
-        while !orders.is_to_end() {
-            if self.running.step()? == Step::Idle {
-                self.running.wait()?;
-            }
+impl<L: ProcessLog, S: WriteStore> Serving<L, S> {
+    /// Goes on publishing what comes, as soon as it comes: a lone event at once, and what has gathered meanwhile together.
+    fn step(mut self, orders: &Orders, observe: &mut Observe<'_>) -> Result<Next<L, S>, DriveError> {
+        if orders.is_to_end() {
+            return Draining { running: self.running }.step(orders, observe);
         }
-        end(self.running, orders)
+        let took = self.running.step(observe)?;
+        self.is_idle = took == Step::Idle;
+        Ok(Next::Life { life: Life::Serving(self), took })
     }
 
     /// Up to where the state is.
     pub fn next_offset(&mut self) -> u64 {
         self.running.driver.state().next_offset()
     }
-}
 
-fn end<L: ProcessLog + WaitLog, S: WriteStore>(running: Running<L, S>, orders: &Orders) -> Result<Ended, DriveError> {
-    if orders.is_lost() { Ok(Lost { _running: running }.end()) } else { Draining { running }.drain(orders) }
-}
-
-/// No further batch is begun.
-struct Draining<L, S> {
-    running: Running<L, S>,
-}
-
-impl<L: ProcessLog + WaitLog, S: WriteStore> Draining<L, S> {
-    fn drain(mut self, orders: &Orders) -> Result<Ended, DriveError> {
-        while !self.running.driver.is_between_batches() {
-            if orders.is_lost() {
-                return Ok(Lost { _running: self.running }.end());
-            }
-            self.running.step()?;
-        }
-        self.running.driver.finish()?;
-        Ok(Ended::GivenUp)
+    /// Whether there was nothing to do when it was last looked.
+    pub fn is_idle(&self) -> bool {
+        self.is_idle
     }
 }
 
-/// Another has the partition. There is nothing that one can do here but end.
-struct Lost<L, S> {
-    _running: Running<L, S>,
+impl<L: ProcessLog> Serving<L, WriteBehind> {
+    /// What is stored.
+    pub fn stored(&mut self) -> Result<&RocksStore, DriveError> {
+        Ok(self.running.driver.state().stored().written().map_err(FoldError::from)?)
+    }
 }
 
-impl<L, S> Lost<L, S> {
-    fn end(self) -> Ended {
-        Ended::Lost
+impl<L: ProcessLog + WaitLog, S: WriteStore> Serving<L, S> {
+    /// Waits a little for something to do.
+    pub fn wait(&mut self) -> Result<(), DriveError> {
+        let (next, number) = (self.running.driver.state().next_offset(), self.running.driver.number());
+        Ok(self.running.driver.log().wait(Topic::Events, number, next, IDLE_WAIT)?)
+    }
+}
+
+/// No further batch is begun.
+pub struct Draining<L, S> {
+    running: Running<L, S>,
+}
+
+impl<L: ProcessLog, S: WriteStore> Draining<L, S> {
+    /// Goes on with the batch that is under way; behind it, publishes the digests of what changed since the last ones.
+    fn step(mut self, orders: &Orders, observe: &mut Observe<'_>) -> Result<Next<L, S>, DriveError> {
+        if orders.is_lost() {
+            // Another has the partition. There is nothing that one can do but end.
+            return Ok(Next::Ended(Ended::Lost));
+        }
+        if !self.running.driver.is_between_batches() {
+            let took = self.running.step(observe)?;
+            return Ok(Next::Life { life: Life::Draining(self), took });
+        }
+        self.running.driver.finish()?;
+        if let Err(error) = self.running.driver.publish_digests() {
+            // The next one publishes them.
+            tracing::warn!(partition = self.running.driver.number(), %error, "digests are not published at the end");
+        }
+        Ok(Next::Ended(Ended::GivenUp))
+    }
+}
+
+/// Whether another attempt may succeed where nobody has done anything about it.
+pub fn may_pass(error: &DriveError) -> bool {
+    match error {
+        // Another has taken it, and the group will say so; or the broker ended a transaction that took too long.
+        DriveError::Fenced(_) | DriveError::Unknown { .. } => true,
+        DriveError::Log(error) => {
+            matches!(error, LogError::Unreachable(_) | LogError::NotAccepting(_) | LogError::Io(_))
+        }
+        _ => false,
     }
 }
 
@@ -205,13 +274,13 @@ struct Running<L, S> {
     aborted_in_a_row: u32,
 }
 
-impl<L: ProcessLog + WaitLog, S: WriteStore> Running<L, S> {
+impl<L: ProcessLog, S: WriteStore> Running<L, S> {
     fn new(driver: Driver<L, S>) -> Self {
         Running { driver, aborted_in_a_row: 0 }
     }
 
-    fn step(&mut self) -> Result<Step, DriveError> {
-        let step = self.driver.step(&mut |_, _| {})?;
+    fn step(&mut self, observe: &mut Observe<'_>) -> Result<Step, DriveError> {
+        let step = self.driver.step(observe)?;
         passed(name_of(step));
         match step {
             Step::Aborted if self.aborted_in_a_row == ABORTED_IN_A_ROW_MAX => {
@@ -226,10 +295,5 @@ impl<L: ProcessLog + WaitLog, S: WriteStore> Running<L, S> {
             Step::Polled | Step::Idle | Step::Folded | Step::Published => {}
         }
         Ok(step)
-    }
-
-    fn wait(&mut self) -> Result<(), DriveError> {
-        let (next, number) = (self.driver.state().next_offset(), self.driver.number());
-        Ok(self.driver.log().wait(Topic::Events, number, next, IDLE_WAIT)?)
     }
 }

@@ -15,8 +15,8 @@ use recant_eventlog::{LogError, ReadLog};
 
 use super::{
     Told,
-    phases::Orders,
-    worker::{Work, may_pass, wait},
+    phases::{Orders, may_pass},
+    worker::{Work, wait},
 };
 use crate::{
     driver::{DriveError, Shadow},

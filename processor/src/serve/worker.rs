@@ -12,17 +12,24 @@ use std::{
 };
 
 use crossbeam_channel::Sender;
-use recant_eventlog::{LogError, kafka::KafkaLog};
-use recant_projections::store::behind::WriteBehind;
+use recant_eventlog::{LogError, ProcessLog as _, kafka::KafkaLog};
+use recant_projections::{
+    fold::FoldError,
+    store::{behind::WriteBehind, rocks::RocksStore},
+};
 
 use super::{
     Told,
-    phases::{CatchingUp, Ended, Next, Orders, Restoring, Serving},
+    phases::{Ended, Life, Next, Orders, Serving, may_pass},
+    snapshotting::{SnapshotOptions, Snapshotting},
 };
 use crate::{
     driver::{BatchLimit, DriveError},
+    measures::SnapshotMeasures,
     memory::Memory,
-    standalone::open_state,
+    snapshots::{Restored, Skipped, Snapshots},
+    standalone::{open_state, state_directory},
+    switch::finish_switch,
 };
 
 /// After what did not succeed it is tried again after this, then after twice as long, up to the second.
@@ -30,6 +37,9 @@ const PAUSE_MIN: Duration = Duration::from_millis(200);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// So often a pause looks at its orders.
 const PAUSE_PIECE: Duration = Duration::from_millis(50);
+
+/// A snapshot that is ahead by fewer events than this is not worth its download: they are folded in a second or two.
+const RESTORED_AHEAD_EVENTS_MIN: u64 = 50_000;
 
 /// What a worker works on.
 #[derive(Clone)]
@@ -39,6 +49,8 @@ pub(super) struct Work {
     pub(super) partition: u32,
     pub(super) limit: BatchLimit,
     pub(super) memory: Memory,
+    /// Where snapshots are, and which are made.
+    pub(super) snapshots: Option<(Arc<Snapshots>, SnapshotOptions)>,
 }
 
 /// A partition's thread.
@@ -74,9 +86,11 @@ fn live(work: &Work, orders: &Orders, tell: &Sender<Told>) {
     let mut pause = PAUSE_MIN;
     let last = loop {
         let mut has_served = false;
-        let lived = one_life(work, orders, &mut |serving| {
-            has_served = true;
-            told(Told::Serving { partition, next_offset: serving.next_offset() });
+        let lived = restore_if_far_behind(work, tell).and_then(|()| {
+            one_life(work, orders, tell, &mut |serving| {
+                has_served = true;
+                told(Told::Serving { partition, next_offset: serving.next_offset() });
+            })
         });
         work.log.let_go(partition);
         match lived {
@@ -112,37 +126,79 @@ pub(super) fn wait(pause: Duration, orders: &Orders) -> bool {
     !orders.is_to_end()
 }
 
+/// Puts the newest good snapshot in the place of a state that is far behind it. Without one the log is folded.
+fn restore_if_far_behind(work: &Work, tell: &Sender<Told>) -> Result<(), DriveError> {
+    let (partition, Some((snapshots, _))) = (work.partition, &work.snapshots) else { return Ok(()) };
+    finish_switch(&work.data, partition)?;
+    let here = RocksStore::row_of(&state_directory(&work.data, partition)).map_err(FoldError::from)?;
+    let ahead_of = here.map_or(0, |row| row.next_offset + RESTORED_AHEAD_EVENTS_MIN);
+    match snapshots.names(partition) {
+        Ok(names) if names.iter().all(|name| name.next_offset <= ahead_of) => return Ok(()),
+        Ok(_) => {}
+        Err(error) => {
+            tracing::warn!(partition, %error, "it is not known which snapshots there are; the log is folded instead");
+            return Ok(());
+        }
+    }
+    // What the one before has left open hides how far it came.
+    work.log.acquire(partition)?;
+    let restored = snapshots.restore_newest(&*work.log, &work.data, partition, ahead_of, &mut |skipped| {
+        tracing::warn!(partition, skipped.snapshot, skipped.detail, "a snapshot is skipped");
+        SnapshotMeasures::of(partition).skipped();
+        let Skipped { snapshot, detail } = skipped;
+        let _ = tell.send(Told::SnapshotSkipped { partition, snapshot, detail });
+    });
+    match restored {
+        Ok(None) => {}
+        Ok(Some(Restored { next_offset, bytes })) => {
+            let _ = tell.send(Told::Restored { partition, next_offset, bytes });
+        }
+        // The log has it all.
+        Err(error) => tracing::warn!(partition, %error, "no snapshot was restored; the log is folded instead"),
+    }
+    Ok(())
+}
+
 fn one_life(
     work: &Work,
     orders: &Orders,
+    tell: &Sender<Told>,
     begins_to_serve: &mut dyn FnMut(&mut Serving<KafkaLog, WriteBehind>),
 ) -> Result<Ended, DriveError> {
     let (store, mut sealer) = open_state(&work.data, work.partition, &work.memory)?;
-    let restoring = Restoring::begin(work.log.clone(), store, work.partition, work.limit)?;
-    let catching_up: CatchingUp<_, _> = match restoring.restore(orders)? {
-        Next::Phase(phase) => phase,
-        Next::Ended(ended) => return Ok(ended),
-    };
-    sealer.seal(0);
-    let mut serving = match catching_up.catch_up(orders)? {
-        Next::Phase(phase) => phase,
-        Next::Ended(ended) => return Ok(ended),
-    };
-    begins_to_serve(&mut serving);
-    let ended = serving.serve(orders)?;
-    sealer.seal(0);
-    Ok(ended)
-}
-
-/// Whether another attempt may succeed where nobody has done anything about it.
-pub(super) fn may_pass(error: &DriveError) -> bool {
-    match error {
-        // Another has taken it, and the group will say so; or the broker ended a transaction that took too long.
-        DriveError::Fenced(_) | DriveError::Unknown { .. } => true,
-        DriveError::Log(error) => {
-            matches!(error, LogError::Unreachable(_) | LogError::NotAccepting(_) | LogError::Io(_))
+    let mut snapshotting = work.snapshots.clone().map(|(snapshots, options)| {
+        Snapshotting::new(snapshots, options, work.log.clone(), &work.data, work.partition, tell.clone())
+    });
+    let mut life = Life::begin(work.log.clone(), store, work.partition, work.limit)?;
+    // What is written is in the write-ahead log; it is sealed where there is time for it.
+    let (mut is_restored, mut is_serving) = (false, false);
+    loop {
+        life = match life.step(orders, &mut |_, _| {})? {
+            Next::Ended(ended) => {
+                sealer.seal(0);
+                return Ok(ended);
+            }
+            Next::Life { life, .. } => life,
+        };
+        if !is_restored && !matches!(life, Life::Restoring(_)) {
+            is_restored = true;
+            sealer.seal(0);
         }
-        _ => false,
+        if let Life::Serving(serving) = &mut life {
+            if !is_serving {
+                is_serving = true;
+                begins_to_serve(serving);
+            }
+            if let Some(snapshotting) = &mut snapshotting {
+                let next_offset = serving.next_offset();
+                if snapshotting.is_due(next_offset) {
+                    snapshotting.begin(serving.stored()?, next_offset);
+                }
+            }
+            if serving.is_idle() {
+                serving.wait()?;
+            }
+        }
     }
 }
 

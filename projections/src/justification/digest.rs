@@ -110,3 +110,8 @@ pub fn justification_weight(is_covered: bool) -> u128 {
 pub fn to_hex(digest: u128) -> String {
     format!("{digest:032x}")
 }
+
+/// Bytes, such as those of a hash, as they are written.
+pub fn to_hex_bytes(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

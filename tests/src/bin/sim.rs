@@ -14,6 +14,10 @@ use recant_tests::sim::{
 };
 use serde_json::json;
 
+/// A run is many small allocations.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const RESULTS: &str = "results";
 const SEEDS: u64 = 2_000;
 

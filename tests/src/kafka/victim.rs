@@ -104,6 +104,7 @@ pub fn serve(arguments: &[String]) -> ExitCode {
         static_member: Some("victim".to_owned()),
         keeps_standbys: false,
         memory: Memory::within(64 << 20),
+        snapshots: None,
     };
     let server = Server::join(log, options).expect("it joins the group");
     server

@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 
 use prost::Message as _;
-use recant_eventlog::{ReadLimit, ReadLog as _, Topic, memory::MemoryLog};
+use recant_eventlog::{ReadLimit, ReadLog as _, Topic};
 use recant_projections::query::{self, Filter, Moment, PageError, PageRequest};
 use recant_proto::{position::ChangeId, v1::Change};
 
-use super::{Checked, Wrong, choices::Choices, disk::Disk, truth::Truth, wrong};
+use super::{Checked, Wrong, choices::Choices, disk::Disk, kafka::brokers::Brokers, truth::Truth, wrong};
 
 /// Nodes on a page of a list.
 const PAGE_ITEMS: usize = 7;
@@ -134,7 +134,7 @@ impl Consumer {
     }
 
     /// Reads a page, or some records of the changes. What it has done, in words.
-    pub fn act(&mut self, log: &MemoryLog, disk: &Disk, truth: &Truth, choices: &mut Choices) -> Checked<String> {
+    pub fn act(&mut self, log: &Brokers, disk: &Disk, truth: &Truth, choices: &mut Choices) -> Checked<String> {
         match self.listing.take() {
             Some(listing) => self.list(listing, disk, truth),
             None => self.follow(log, truth, choices.between(1, 12) as usize),
@@ -171,12 +171,12 @@ impl Consumer {
         Ok(format!("listed {} nodes at {next_offset}", self.believed.len()))
     }
 
-    fn follow(&mut self, log: &MemoryLog, truth: &Truth, records_max: usize) -> Checked<String> {
+    fn follow(&mut self, log: &Brokers, truth: &Truth, records_max: usize) -> Checked<String> {
         let from = match self.offset {
             Some(offset) => offset,
             None => self.find(log)?,
         };
-        let committed = log.committed(self.partition)?.next_offset;
+        let settled = log.settled_position(self.partition);
         let limit = ReadLimit { records_max, bytes_max: usize::MAX };
         let records = log.read(Topic::Changes, self.partition, from, limit)?;
         let count = records.len();
@@ -185,17 +185,19 @@ impl Consumer {
             let change = Change::decode(record.value.as_slice()).map_err(|error| Wrong(error.to_string()))?;
             self.hear(change, truth)?;
         }
-        if count == 0 && self.partial.is_empty() {
+        if count == 0 {
             self.offset = Some(from);
+        }
+        if let (0, true, Some(settled)) = (count, self.partial.is_empty(), settled) {
             // Nothing is published behind what it has handled: what it believes holds up to the committed position.
-            self.next_offset = self.next_offset.max(committed);
+            self.next_offset = self.next_offset.max(settled.next_offset);
             self.check(truth, false)?;
         }
         Ok(format!("heard {count} records, is at {}", self.next_offset))
     }
 
     /// The first record behind its cursor. Change ids rise with the offsets.
-    fn find(&self, log: &MemoryLog) -> Checked<u64> {
+    fn find(&self, log: &Brokers) -> Checked<u64> {
         let Some(cursor) = self.saved.cursor else { return Ok(0) };
         let bounds = log.bounds(Topic::Changes, self.partition)?;
         let (mut low, mut high) = (bounds.earliest, bounds.end);
@@ -203,14 +205,23 @@ impl Consumer {
             let middle = low + (high - low) / 2;
             let one = ReadLimit { records_max: 1, bytes_max: 1 };
             let records = log.read(Topic::Changes, self.partition, middle, one)?;
-            let Some(record) = records.first() else { return wrong("the changes have a gap".to_owned()) };
+            // Markers, and what was aborted, take offsets and are not read.
+            let Some(record) = records.first() else {
+                high = middle;
+                continue;
+            };
             let change = Change::decode(record.value.as_slice()).map_err(|error| Wrong(error.to_string()))?;
-            if place(&id_of(&change)?) <= place(&cursor) { low = middle + 1 } else { high = middle }
+            let is_behind = place(&id_of(&change)?) <= place(&cursor);
+            if is_behind { low = record.position.offset + 1 } else { high = middle }
         }
         Ok(low)
     }
 
     fn hear(&mut self, change: Change, truth: &Truth) -> Checked {
+        if change.digest.is_some() {
+            // Says nothing about a node.
+            return Ok(());
+        }
         let id = id_of(&change)?;
         if self.handled.is_some_and(|handled| place(&id) <= place(&handled)) {
             // Delivery is at least once.
@@ -274,7 +285,7 @@ impl Consumer {
     }
 
     /// Everything to the end, and the truth of it.
-    pub fn finish(&mut self, log: &MemoryLog, disk: &Disk, truth: &Truth, choices: &mut Choices) -> Checked {
+    pub fn finish(&mut self, log: &Brokers, disk: &Disk, truth: &Truth, choices: &mut Choices) -> Checked {
         let end = truth.end();
         let mut acts = 0;
         while self.listing.is_some() || self.next_offset < end {

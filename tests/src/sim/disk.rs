@@ -126,6 +126,7 @@ impl SimStore {
             Phase::Driving => Step::StoreRead,
             Phase::Opening => Step::OpenStoreRead,
             Phase::Recovering => Step::RecoverFold,
+            Phase::StandingBy => Step::StandbyFold,
         })?;
         if self.mishaps.fails(Fault::StoreReadFailed) { Err(failed()) } else { Ok(()) }
     }
@@ -134,10 +135,15 @@ impl SimStore {
         let (before, after) = match self.mishaps.phase() {
             Phase::Driving => (Step::StoreWriteBefore, Step::StoreWriteAfter),
             Phase::Opening | Phase::Recovering => (Step::RecoverWriteBefore, Step::RecoverWriteAfter),
+            Phase::StandingBy => (Step::StandbyWriteBefore, Step::StandbyWriteAfter),
         };
         self.mishaps.pass(before)?;
         let rows = &mut *self.disk.0.borrow_mut();
-        let refused = self.mishaps.fails(Fault::StoreRefused);
+        let is_full = self.mishaps.is_disk_full();
+        if is_full {
+            self.mishaps.happened(Fault::DiskFull);
+        }
+        let refused = is_full || self.mishaps.fails(Fault::StoreRefused);
         let target = match self.writes {
             Writes::Leaking => rows.leaked.insert(rows.written.clone()),
             Writes::Whole | Writes::PositionApart => &mut rows.written,

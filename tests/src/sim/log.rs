@@ -1,38 +1,41 @@
-//! The log as one process sees it: the log in memory, with the steps of a call named, and told to fail at times.
+//! The log on Kafka as one process sees it in one life of a partition: with the steps of a call named, and told to fail at times.
+//! What publishes is recant's own (`recant_eventlog::kafka::Publisher`), over producers of the simulator.
+
+use std::cell::RefCell;
 
 use recant_eventlog::{
     Bounds, Commit, Committed, Epoch, LogError, Output, ProcessLog, ReadLimit, ReadLog, Record, Topic,
-    memory::{CommitFault, MemoryLog},
+    kafka::{Identity, Publisher},
 };
 use recant_proto::position::Incarnation;
 
 use super::{
+    kafka::{brokers::Brokers, producer::SimProducer},
     mishaps::{Died, Mishaps, Phase, TOLD_TO},
     names::{Fault, Step},
+    planted::Plant,
 };
-
-/// What a commit can be told to answer.
-const COMMIT_FAULTS: [Fault; 5] = [
-    Fault::CommitAborted,
-    Fault::CommitUnknownApplied,
-    Fault::CommitUnknownLost,
-    Fault::CommitUnknownDelayed,
-    Fault::CommitFenced,
-];
 
 /// The one record by which a driver that opens compares its state with the log; batches are read with other limits.
 const CHECK: ReadLimit = ReadLimit { records_max: 1, bytes_max: 1 };
 
 /// A process's log.
 pub struct SimLog {
-    log: MemoryLog,
+    brokers: Brokers,
     mishaps: Mishaps,
+    plant: Option<Plant>,
+    owned: RefCell<Option<Publisher<SimProducer>>>,
 }
 
 impl SimLog {
     /// The log as a process sees it that has these failpoints.
-    pub fn new(log: MemoryLog, mishaps: Mishaps) -> SimLog {
-        SimLog { log, mishaps }
+    pub fn new(brokers: Brokers, mishaps: Mishaps, plant: Option<Plant>) -> SimLog {
+        SimLog { brokers, mishaps, plant, owned: RefCell::new(None) }
+    }
+
+    fn take_identity(&self, partition: u32, turn: usize) -> Result<Identity<SimProducer>, LogError> {
+        let producer = SimProducer::new(self.brokers.clone(), (partition, turn), self.mishaps.clone(), self.plant);
+        Identity::take(producer, partition)
     }
 }
 
@@ -48,21 +51,23 @@ impl From<Died> for LogError {
 
 impl ReadLog for SimLog {
     fn incarnation(&self) -> Incarnation {
-        self.log.incarnation()
+        self.brokers.incarnation()
     }
 
     fn partitions(&self) -> u32 {
-        self.log.partitions()
+        self.brokers.partitions()
     }
 
     fn bounds(&self, topic: Topic, partition: u32) -> Result<Bounds, LogError> {
-        self.log.bounds(topic, partition)
+        self.brokers.bounds(topic, partition)
     }
 
     fn read(&self, topic: Topic, partition: u32, from_offset: u64, limit: ReadLimit) -> Result<Vec<Record>, LogError> {
         let (before, after) = match self.mishaps.phase() {
             Phase::Driving => (Step::LogReadBefore, Some(Step::LogReadAfter)),
+            Phase::StandingBy => (Step::StandbyRead, None),
             _ if limit == CHECK => (Step::OpenCheck, None),
+            _ if topic != Topic::Events => (Step::OpenDigests, None),
             _ => {
                 self.mishaps.enter(Phase::Recovering);
                 (Step::RecoverReadBefore, Some(Step::RecoverReadAfter))
@@ -72,17 +77,21 @@ impl ReadLog for SimLog {
         if self.mishaps.fails(Fault::ReadFailed) {
             return Err(failed());
         }
-        let records = self.log.read(topic, partition, from_offset, limit)?;
+        let records = self.brokers.read(topic, partition, from_offset, limit)?;
         after.map_or(Ok(()), |after| self.mishaps.pass(after))?;
         Ok(records)
     }
 
     fn committed(&self, partition: u32) -> Result<Committed, LogError> {
-        self.log.committed(partition)
+        let committed = self.brokers.committed(partition);
+        if committed.is_err() {
+            self.mishaps.happened(Fault::PositionUndecided);
+        }
+        committed
     }
 
     fn refresh(&self) -> Result<(), LogError> {
-        self.log.refresh()
+        self.brokers.refresh()
     }
 }
 
@@ -92,41 +101,21 @@ impl ProcessLog for SimLog {
         if self.mishaps.fails(Fault::AcquireFailed) {
             return Err(failed());
         }
-        let acquired = self.log.acquire(partition)?;
-        self.mishaps.acquire();
+        let a = self.take_identity(partition, 0)?;
+        self.mishaps.pass(Step::OpenAcquireBetween)?;
+        let b = self.take_identity(partition, 1)?;
+        // Read after the one before was fenced: nobody moves it any more.
+        let committed = self.committed(partition)?;
+        self.owned.replace(Some(Publisher::new([a, b], &committed)));
         self.mishaps.pass(Step::OpenAcquireAfter)?;
-        Ok(acquired)
+        Ok((Epoch(1), committed))
     }
 
-    fn commit(&self, partition: u32, epoch: Epoch, outputs: Vec<Output>, committed: Committed) -> Commit {
-        let unheard = |_| Commit::Unknown(TOLD_TO.to_owned());
-        if let Err(died) = self.mishaps.pass(Step::LogCommitBefore) {
-            return unheard(died);
+    fn commit(&self, _: u32, _: Epoch, outputs: Vec<Output>, committed: Committed) -> Commit {
+        // A life has one log, and acquires once.
+        match &*self.owned.borrow() {
+            Some(publisher) => publisher.publish(&outputs, &committed),
+            None => Commit::Fenced,
         }
-        if let Err(died) = self.mishaps.pass(Step::LogCommitInFlight) {
-            self.log.fail_next_commit(CommitFault::UnknownDelayed);
-            self.log.commit(partition, epoch, outputs, committed);
-            self.log.forget_faults();
-            return unheard(died);
-        }
-        let fault = self.mishaps.take(&COMMIT_FAULTS);
-        fault.and_then(of_log).into_iter().for_each(|fault| self.log.fail_next_commit(fault));
-        let answer = self.log.commit(partition, epoch, outputs, committed);
-        // One that was not met was refused before: its committer no longer has the partition.
-        if let (Some(fault), 0) = (fault, self.log.forget_faults()) {
-            self.mishaps.happened(fault);
-        }
-        self.mishaps.pass(Step::LogCommitAfter).map_or_else(unheard, |()| answer)
-    }
-}
-
-fn of_log(fault: Fault) -> Option<CommitFault> {
-    match fault {
-        Fault::CommitAborted => Some(CommitFault::Aborted),
-        Fault::CommitUnknownApplied => Some(CommitFault::UnknownApplied),
-        Fault::CommitUnknownLost => Some(CommitFault::UnknownLost),
-        Fault::CommitUnknownDelayed => Some(CommitFault::UnknownDelayed),
-        Fault::CommitFenced => Some(CommitFault::Fenced),
-        _ => None,
     }
 }

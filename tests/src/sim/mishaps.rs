@@ -21,6 +21,8 @@ pub enum Phase {
     Opening,
     /// It opens a partition, and folds what was published already.
     Recovering,
+    /// It keeps up the state of a partition that another drives.
+    StandingBy,
 }
 
 /// The process has died.
@@ -46,6 +48,8 @@ struct State {
     armed: Vec<Fault>,
     /// Whether a fault has happened since the process was last asked to do something.
     blamed: bool,
+    /// So many writes are refused yet since the disk is full.
+    full_for: u64,
     /// Whether it has acquired the partition since then.
     acquired: bool,
     /// Whether a reader looks at what the process writes next, as soon as it is written.
@@ -67,6 +71,7 @@ impl Mishaps {
             last_passed: Step::DriverIdle,
             armed: Vec::new(),
             blamed: false,
+            full_for: 0,
             acquired: false,
             glimpse: false,
             tears: None,
@@ -114,6 +119,7 @@ impl Mishaps {
         let mut state = self.0.borrow_mut();
         state.armed.clear();
         state.death = None;
+        state.full_for = 0;
         state.tears = None;
     }
 
@@ -165,6 +171,19 @@ impl Mishaps {
         state.blamed = true;
         state.trace.line(format_args!("process {}: {}", state.process, fault.name()));
         state.coverage.borrow_mut().faults[fault as usize] += 1;
+    }
+
+    /// The disk is full for so many writes from now on.
+    pub fn fill_disk(&self, writes: u64) {
+        self.0.borrow_mut().full_for = writes;
+    }
+
+    /// Whether the disk is full now.
+    pub fn is_disk_full(&self) -> bool {
+        let mut state = self.0.borrow_mut();
+        let is_full = state.full_for > 0;
+        state.full_for = state.full_for.saturating_sub(1);
+        is_full
     }
 
     /// Whether one of these calls is to fail now.

@@ -1,18 +1,21 @@
-//! A simulation of writers, processes and readers over the log and the stores in memory: one thread, one seed, and
+//! A simulation of writers, processes and readers over simulated brokers (`kafka`) and stores in memory: one thread, one seed, and
 //! everything that can go wrong between any two steps. It promises that the same seed gives the same run, byte for byte.
 //!
-//! In one run two processes can drive the partitions of one log. Usually one does; the other takes a partition over at
-//! times, while the first goes on and does not know. Each has disks of its own. Who acts next, what the writers append and
-//! what goes wrong is drawn from one source of chance (`choices`). Processes die at named steps (`names`, `mishaps`), on
-//! which their log (`log`) and their store (`disk`) pass by; recant's own code knows nothing of it.
+//! Two to four processes are members of a consumer group that shares out the partitions of one log (`process`). Each drives those that
+//! it was given by the code that runs live: the phases of `recant_processor::serve`, its driver and recovery, standbys, and the
+//! publisher of `recant_eventlog::kafka`. Each has disks of its own. Processes die at named steps (`names`, `mishaps`), on which
+//! their log (`log`), their producers and their store (`disk`) pass by; they stand still for longer than any time-out, leave, and
+//! come back. Who acts next, what the writers append and what goes wrong is drawn from one source of chance (`choices`).
+//! recant's own code knows nothing of it.
 //!
 //! What is checked, and when:
 //!
 //! - after each step of a process (`truth`): each event's outputs are published once, whole, in order and exactly as the
-//!   oracle calls for up to the committed position; what became of each event; the state is never ahead of that position;
+//!   oracle calls for up to the committed position, and digests are those of their positions, each once; what became of each
+//!   event; the state, a standby's too, is never ahead of that position;
 //! - whenever a reader looks: what it reads at a position, or as of an earlier one, is what the oracle says of it, digest
 //!   included;
-//! - at each whole cascade (`consumer`): what a consumer believes that listed and then followed, or that followed from the
+//! - at each whole cascade (`consumer`): what a consumer that reads what is committed believes that listed and then followed, or that followed from the
 //!   beginning, is the truth of its position, also after it died and heard some records again;
 //! - when all is calm at the end: the log holds what was acknowledged; statuses, why and digests are the oracle's; the
 //!   state is found right by `audit`; and an undisturbed replay of the log comes to the same hash over all outputs and
@@ -22,6 +25,7 @@ mod choices;
 mod consumer;
 mod disk;
 mod finish;
+pub mod kafka;
 mod letters;
 mod log;
 mod mishaps;

@@ -42,26 +42,56 @@ named! {
         LogReadBefore = "log.read.before",
         /// It was read.
         LogReadAfter = "log.read.after",
+        /// A transaction begins.
+        TransactionBegin = "transaction.begin",
+        /// An output is about to be sent.
+        TransactionSendBefore = "transaction.send.before",
+        /// It is sent.
+        TransactionSendAfter = "transaction.send.after",
+        /// The position is about to be sent.
+        TransactionPositionBefore = "transaction.position.before",
+        /// It is sent.
+        TransactionPositionAfter = "transaction.position.after",
         /// A commit is about to be sent.
-        LogCommitBefore = "log.commit.before",
-        /// A commit is sent, and not yet in the log; it gets there without its sender.
-        LogCommitInFlight = "log.commit.in_flight",
+        TransactionCommitBefore = "transaction.commit.before",
+        /// A commit is decided, and its markers are not written; they are without its sender.
+        TransactionCommitInFlight = "transaction.commit.in_flight",
         /// A commit is in the log, and its sender has not heard so.
-        LogCommitAfter = "log.commit.after",
+        TransactionCommitAfter = "transaction.commit.after",
+        /// An abort is about to be sent.
+        TransactionAbortBefore = "transaction.abort.before",
+        /// The transaction is aborted.
+        TransactionAbortAfter = "transaction.abort.after",
         /// The state is read: in the middle of a fold.
         StoreRead = "store.read",
         /// A batch is about to be written.
         StoreWriteBefore = "store.write.before",
         /// It is written.
         StoreWriteAfter = "store.write.after",
+        /// What another process published is about to be read.
+        StandbyRead = "standby.read",
+        /// The state is read: in the middle of folding it.
+        StandbyFold = "standby.fold",
+        /// What it came to is about to be written.
+        StandbyWriteBefore = "standby.write.before",
+        /// It is written.
+        StandbyWriteAfter = "standby.write.after",
         /// A partition is about to be acquired.
         OpenAcquireBefore = "open.acquire.before",
-        /// It is acquired.
+        /// One of its identities is about to be taken.
+        OpenInitialiseBefore = "open.initialise.before",
+        /// It is taken.
+        OpenInitialiseAfter = "open.initialise.after",
+        /// One is taken, and the other is not.
+        OpenAcquireBetween = "open.acquire.between",
+        /// It is acquired, and the position is known.
         OpenAcquireAfter = "open.acquire.after",
         /// The state is read: where it stands.
         OpenStoreRead = "open.store.read",
         /// The record that the state applied last is compared with the log's.
         OpenCheck = "open.check",
+        /// The last changes are read, for their digests.
+        OpenDigests = "open.digests",
         /// Events that were published are about to be read again.
         RecoverReadBefore = "recover.read.before",
         /// They are read.
@@ -90,22 +120,36 @@ impl Step {
 named! {
     /// Something that goes wrong, other than that a process dies at a step.
     Fault, FAULTS {
-        /// A commit is answered with Aborted.
-        CommitAborted = "log.commit.aborted",
-        /// A commit is in the log, and the answer is Unknown.
-        CommitUnknownApplied = "log.commit.unknown_applied",
-        /// A commit is lost, and the answer is Unknown.
-        CommitUnknownLost = "log.commit.unknown_lost",
-        /// The answer is Unknown, and the commit gets into the log later, at the latest when the partition is acquired.
-        CommitUnknownDelayed = "log.commit.unknown_delayed",
-        /// A commit that is on its way gets into the log before anyone acquires the partition.
-        CommitLandsByItself = "log.commit.lands_by_itself",
-        /// A commit is answered with Fenced.
-        CommitFenced = "log.commit.fenced",
+        /// A call in a transaction is refused, and the transaction is aborted.
+        CommitAborted = "transaction.aborted",
+        /// A commit is in the log, and is answered only when it is asked for again.
+        CommitAskedAgain = "transaction.commit.asked_again",
+        /// A commit is in the log, and never answered.
+        CommitUnknownApplied = "transaction.commit.unknown_applied",
+        /// A commit is lost, and never answered: the transaction stays open.
+        CommitUnknownLost = "transaction.commit.unknown_lost",
+        /// A commit is decided and never answered, and its markers are written much later.
+        CommitUnknownDelayed = "transaction.commit.unknown_delayed",
+        /// Markers that are late are written before anyone acquires the partition.
+        CommitLandsByItself = "transaction.commit.lands_by_itself",
+        /// A commit is answered before its markers are written.
+        MarkersLate = "transaction.markers.late",
+        /// The next transaction of an identity has to wait for markers.
+        MarkersAwaited = "transaction.markers.awaited",
+        /// The brokers end a transaction while it is under way, and fence its producer.
+        CommitFenced = "transaction.fenced",
+        /// A transaction that somebody left open is ended when it has been open for too long.
+        TimedOut = "transaction.timed_out",
+        /// A reader finds that what is written is held back by a transaction that is not ended.
+        HeldBack = "log.read.held_back",
+        /// Who asks for the committed position hears that it is not decided.
+        PositionUndecided = "log.position.undecided",
         /// The log cannot be read for once.
         ReadFailed = "log.read.failed",
         /// The partition cannot be acquired for once.
         AcquireFailed = "log.acquire.failed",
+        /// Taking an identity is answered only when it is asked for again.
+        AcquireAskedAgain = "log.acquire.asked_again",
         /// An append is lost, and its writer told so.
         AppendLost = "log.append.lost",
         /// An append is in the log, and its writer told otherwise; he repeats it.
@@ -116,6 +160,8 @@ named! {
         AppendDoubled = "log.append.doubled",
         /// The store refuses a batch: the disk is full or broken for once.
         StoreRefused = "store.write.refused",
+        /// The disk is full for a while.
+        DiskFull = "store.disk_full",
         /// The store cannot be read for once.
         StoreReadFailed = "store.read.failed",
         /// The power fails: the process dies, and of its stores the last batches are forgotten, whole ones.
@@ -126,6 +172,16 @@ named! {
         DiedOpening = "process.died_opening",
         /// Nothing is heard of a process for a while: its disk is slow, or it is suspended.
         Stalled = "process.stalled",
+        /// Nothing is heard of a process for longer than its session: its partitions go to others.
+        SessionExpired = "group.session_expired",
+        /// A process leaves the group in good order: every partition is drained.
+        MemberLeft = "group.member_left",
+        /// A static member is back within its session, and has its partitions again.
+        MemberCameBack = "group.member_came_back",
+        /// A partition is given up in good order, and goes to another member.
+        Rebalanced = "group.rebalanced",
+        /// A process learns that others have its partitions.
+        LearnedLoss = "group.learned_loss",
         /// Another process takes a partition whose owner goes on and does not know.
         TakenOver = "process.taken_over",
         /// The one whose partition was taken tries to publish, and is told.

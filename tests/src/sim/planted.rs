@@ -6,7 +6,10 @@
 use std::sync::Arc;
 
 use recant_eventlog::{Commit, Committed, Epoch, Output, ProcessLog as _, ReadLimit, ReadLog as _, Record, Topic};
-use recant_processor::driver::{self, BatchLimit, DriveError, Driver};
+use recant_processor::{
+    driver::{self, BatchLimit, DriveError},
+    serve::phases::{Ended, Life, Next, Orders},
+};
 use recant_projections::fold::{Folded, Partition};
 use recant_proto::{names, position::Position};
 
@@ -38,6 +41,12 @@ pub enum Plant {
     AbortKeepsBatch,
     /// One whose partition was taken stores what it could not publish.
     FencedStores,
+    /// The position is committed by itself, beside the transaction.
+    PositionNotInTransaction,
+    /// Whoever takes a partition fences nobody.
+    NoFencing,
+    /// The outputs of a batch are committed in two transactions.
+    TornTransaction,
 }
 
 impl Plant {
@@ -51,20 +60,53 @@ impl Plant {
     }
 }
 
-/// What drives a partition, one step at a time.
-pub trait Drives {
-    /// Takes the next step.
-    fn step(&mut self, observe: &mut dyn FnMut(Position, &Folded)) -> Result<driver::Step, DriveError>;
+/// What came of a step.
+pub enum Driven {
+    /// It goes on.
+    On {
+        /// What drives on.
+        drives: Box<dyn Drives>,
+        /// What it has done.
+        took: driver::Step,
+        /// Whether its state is still behind what was published.
+        is_restoring: bool,
+    },
+    /// It has given the partition up, or lost it.
+    Ended(Ended),
 }
 
-impl Drives for Driver<SimLog, SimStore> {
-    fn step(&mut self, observe: &mut dyn FnMut(Position, &Folded)) -> Result<driver::Step, DriveError> {
-        Driver::step(self, observe)
+/// What drives a partition, one step at a time, until it is told otherwise.
+pub trait Drives {
+    /// Takes the next step.
+    fn step(self: Box<Self>, orders: &Orders, observe: &mut dyn FnMut(Position, &Folded))
+    -> Result<Driven, DriveError>;
+
+    /// Whether its state is still behind what was published.
+    fn is_restoring(&self) -> bool;
+}
+
+impl Drives for Life<SimLog, SimStore> {
+    fn step(
+        self: Box<Self>,
+        orders: &Orders,
+        observe: &mut dyn FnMut(Position, &Folded),
+    ) -> Result<Driven, DriveError> {
+        Ok(match Life::step(*self, orders, observe)? {
+            Next::Life { life, took } => {
+                let is_restoring = matches!(life, Life::Restoring(_));
+                Driven::On { drives: Box::new(life), took, is_restoring }
+            }
+            Next::Ended(ended) => Driven::Ended(ended),
+        })
+    }
+
+    fn is_restoring(&self) -> bool {
+        matches!(self, Life::Restoring(_))
     }
 }
 
-/// Opens a partition: with the driver that recant has, or with the second one, if what is planted is planted there.
-pub fn open(
+/// Takes a partition: as recant does, or with the second driver, if what is planted is planted there.
+pub fn begin(
     log: Arc<SimLog>,
     store: SimStore,
     disk: &Disk,
@@ -72,9 +114,11 @@ pub fn open(
     limit: BatchLimit,
     plant: Option<Plant>,
 ) -> Result<Box<dyn Drives>, DriveError> {
+    use Plant as P;
     match plant {
-        None | Some(Plant::PositionApart | Plant::TornBatch) => {
-            Ok(Box::new(Driver::open(log, store, partition, limit)?))
+        None
+        | Some(P::PositionApart | P::TornBatch | P::PositionNotInTransaction | P::NoFencing | P::TornTransaction) => {
+            Ok(Box::new(Life::begin(log, store, partition, limit)?))
         }
         Some(plant) => Ok(Box::new(Second::open(log, store, disk.clone(), partition, limit, plant)?)),
     }
@@ -216,8 +260,8 @@ impl Second {
     }
 }
 
-impl Drives for Second {
-    fn step(&mut self, observe: &mut dyn FnMut(Position, &Folded)) -> Result<driver::Step, DriveError> {
+impl Second {
+    fn next(&mut self, observe: &mut dyn FnMut(Position, &Folded)) -> Result<driver::Step, DriveError> {
         match std::mem::replace(&mut self.phase, Phase::Ready) {
             Phase::Ready => {
                 let next = self.state.next_offset();
@@ -236,6 +280,24 @@ impl Drives for Second {
                 Ok(driver::Step::Stored)
             }
         }
+    }
+}
+
+impl Drives for Second {
+    fn step(
+        mut self: Box<Self>,
+        orders: &Orders,
+        observe: &mut dyn FnMut(Position, &Folded),
+    ) -> Result<Driven, DriveError> {
+        if orders.is_to_end() && matches!(self.phase, Phase::Ready) {
+            return Ok(Driven::Ended(Ended::GivenUp));
+        }
+        let took = self.next(observe)?;
+        Ok(Driven::On { drives: self, took, is_restoring: false })
+    }
+
+    fn is_restoring(&self) -> bool {
+        false
     }
 }
 

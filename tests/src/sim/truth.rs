@@ -1,9 +1,9 @@
 //! What must be in a partition's topics and in its state, by the oracle, which is told each record as it lies in the log.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use prost::Message as _;
-use recant_eventlog::{ReadLimit, ReadLog as _, Record, Topic, memory::MemoryLog};
+use recant_eventlog::{ReadLimit, ReadLog as _, Record, Topic};
 use recant_projections::{
     fold,
     query::{self, Filter, Moment, PageRequest},
@@ -20,6 +20,7 @@ use recant_proto::{
 
 use super::{
     Checked, Wrong,
+    kafka::brokers::Brokers,
     letters::{Said, Sayings},
     trace::Trace,
     wrong,
@@ -79,6 +80,11 @@ pub struct Truth {
     digests: BTreeMap<String, Vec<(u64, String)>>,
     changes_seen: usize,
     rejections_seen: usize,
+    /// From where on the topics are read.
+    changes_next: u64,
+    rejections_next: u64,
+    /// The digests that were published, by space and position.
+    digests_seen: BTreeSet<(String, String)>,
     committed: u64,
 }
 
@@ -96,6 +102,9 @@ impl Truth {
             digests: BTreeMap::new(),
             changes_seen: 0,
             rejections_seen: 0,
+            changes_next: 0,
+            rejections_next: 0,
+            digests_seen: BTreeSet::new(),
             committed: 0,
         }
     }
@@ -117,7 +126,7 @@ impl Truth {
     }
 
     /// Tells the oracle what was appended since.
-    pub fn learn(&mut self, log: &MemoryLog, sayings: &Sayings) -> Checked {
+    pub fn learn(&mut self, log: &Brokers, sayings: &Sayings) -> Checked {
         for record in log.read(Topic::Events, self.partition, self.end(), ALL)? {
             let Some(said) = sayings.get(&record.value) else {
                 return wrong(format!("the record at {} was written by nobody", record.position));
@@ -129,10 +138,11 @@ impl Truth {
 
     fn learn_one(&mut self, record: Record, said: &Said) {
         let offset = record.position.offset;
-        self.times_ms.push(record.append_time_ms);
+        let time_ms = self.times_ms.last().map_or(record.append_time_ms, |last| record.append_time_ms.max(*last));
+        self.times_ms.push(time_ms);
         let fate = match said.refused {
             Some(code) => Fate::Rejected(code),
-            None => self.step(&record, said),
+            None => self.step(&record, time_ms, said),
         };
         let id = (said.event.space.clone(), said.event.id.clone());
         let fate = match fate {
@@ -154,20 +164,20 @@ impl Truth {
         self.fates.push((fate, self.changes.len(), self.rejections.len()));
     }
 
-    fn step(&mut self, record: &Record, said: &Said) -> Fate {
+    fn step(&mut self, record: &Record, time_ms: i64, said: &Said) -> Fate {
         let (offset, name) = (record.position.offset, &said.event.space);
-        let outcome = self.oracle.step(offset, record.append_time_ms, &said.event, &record.value);
+        let outcome = self.oracle.step(offset, time_ms, &said.event, &record.value);
         if outcome.fate == Fate::Accepted {
             self.digests.entry(name.clone()).or_default().push((offset, self.oracle.digest(name)));
         }
         if let (false, Some(space)) = (outcome.changes.is_empty(), self.oracle.space(name)) {
             let told = generate::Record {
                 offset,
-                append_time_ms: record.append_time_ms,
+                append_time_ms: time_ms,
                 event: said.event.clone(),
                 value: record.value.clone(),
             };
-            let changes = expected::changes(space, &outcome, &told, record.position, record.append_time_ms);
+            let changes = expected::changes(space, &outcome, &told, record.position, time_ms);
             self.changes.extend(changes.iter().map(|change| Published::of(change, record)));
         }
         outcome.fate
@@ -175,8 +185,8 @@ impl Truth {
 
     /// What was published up to now is what the events call for up to the committed position: each cascade once, whole, in
     /// order, and nothing else. Looks at what is new since it was last called.
-    pub fn check_published(&mut self, log: &MemoryLog, trace: &Trace) -> Checked {
-        let (partition, committed) = (self.partition, log.committed(self.partition)?.next_offset);
+    pub fn check_published(&mut self, log: &Brokers, trace: &Trace) -> Checked {
+        let (partition, committed) = (self.partition, log.decided_position(self.partition).next_offset);
         if committed < self.committed {
             return wrong(format!(
                 "partition {partition}: the committed position went back from {} to {committed}",
@@ -197,8 +207,15 @@ impl Truth {
         ))
     }
 
-    fn check_changes(&mut self, log: &MemoryLog, end: usize, trace: &Trace) -> Checked {
-        for record in log.read(Topic::Changes, self.partition, self.changes_seen as u64, ALL)? {
+    fn check_changes(&mut self, log: &Brokers, end: usize, trace: &Trace) -> Checked {
+        for record in log.decided(Topic::Changes, self.partition, self.changes_next) {
+            self.changes_next = record.position.offset + 1;
+            trace.bytes(&record.value);
+            let change = Change::decode(record.value.as_slice()).map_err(|error| Wrong(error.to_string()))?;
+            if change.digest.is_some() {
+                self.check_digest(&change)?;
+                continue;
+            }
             let expected = self.changes[..end].get(self.changes_seen);
             if expected.is_none_or(|expected| !expected.is(&record)) {
                 let expected =
@@ -211,14 +228,30 @@ impl Truth {
                     shown(&record.value, &record.headers)
                 ));
             }
-            trace.bytes(&record.value);
             self.changes_seen += 1;
         }
         Ok(())
     }
 
-    fn check_rejections(&mut self, log: &MemoryLog, end: usize, trace: &Trace) -> Checked {
-        for record in log.read(Topic::Rejected, self.partition, self.rejections_seen as u64, ALL)? {
+    /// A digest that was published is that of its position, which no event was applied behind yet, and is there once.
+    fn check_digest(&mut self, change: &Change) -> Checked {
+        let position: Position =
+            change.position.parse().map_err(|_| Wrong("a digest without a position".to_owned()))?;
+        let next_offset = position.offset + 1;
+        let found = change.digest.as_ref().map(|digest| digest.digest.as_str());
+        let expected = self.digest(&change.space, next_offset);
+        if found != expected || next_offset > self.committed {
+            return wrong(format!("the digest of {} at {position} is {found:?}, and {expected:?}", change.space));
+        }
+        if !self.digests_seen.insert((change.space.clone(), change.position.clone())) {
+            return wrong(format!("the digest of {} at {position} is there twice", change.space));
+        }
+        Ok(())
+    }
+
+    fn check_rejections(&mut self, log: &Brokers, end: usize, trace: &Trace) -> Checked {
+        for record in log.decided(Topic::Rejected, self.partition, self.rejections_next) {
+            self.rejections_next = record.position.offset + 1;
             let expected = self.rejections[..end].get(self.rejections_seen);
             let found = Rejection::decode(record.value.as_slice()).map_err(|error| Wrong(error.to_string()))?;
             if expected.is_none_or(|(refused, code)| !is_rejection_of(&found, refused, code)) {
@@ -253,9 +286,9 @@ impl Truth {
     }
 
     /// Where a state stands; wrong if it is ahead of what was committed.
-    pub fn check_position(&self, store: &impl Store, log: &MemoryLog) -> Checked<u64> {
+    pub fn check_position(&self, store: &impl Store, log: &Brokers) -> Checked<u64> {
         let next = partition::get(store)?.map_or(0, |row| row.next_offset);
-        let committed = log.committed(self.partition)?.next_offset;
+        let committed = log.decided_position(self.partition).next_offset;
         if next > committed {
             return wrong(format!(
                 "partition {}: the state is at {next}, ahead of the committed position {committed}",

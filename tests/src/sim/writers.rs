@@ -2,15 +2,13 @@
 
 use std::collections::VecDeque;
 
-use recant_eventlog::{
-    AppendLog as _, LogError, NewRecord, ReadLimit, ReadLog as _, Topic,
-    memory::{AppendFault, MemoryLog},
-};
+use recant_eventlog::{NewRecord, ReadLimit, ReadLog as _, Topic};
 use recant_proto::position::Position;
 
 use super::{
     Checked,
     choices::Choices,
+    kafka::brokers::Brokers,
     letters::{Desk, Letter},
     mishaps::TOLD_TO,
     names::Fault,
@@ -46,7 +44,7 @@ impl Writer {
     /// `advance` is told.
     pub fn act(
         &mut self,
-        log: &MemoryLog,
+        log: &Brokers,
         desk: &mut Desk,
         choices: &mut Choices,
         fault: Option<Fault>,
@@ -56,12 +54,7 @@ impl Writer {
             Some(records) => records,
             None => self.next_records(log, desk, choices, advance)?,
         };
-        if let Some(fault) = fault.and_then(of_log) {
-            log.fail_next_append(fault);
-        }
-        let answer = log.append(records.clone());
-        log.forget_faults();
-        match answer {
+        match log.append_with(records.clone(), fault) {
             Ok(positions) => Ok(positions.into_iter().zip(records.into_iter().map(|record| record.value)).collect()),
             Err(error) if error.to_string().contains(TOLD_TO) => {
                 self.unanswered = Some(records);
@@ -73,7 +66,7 @@ impl Writer {
 
     fn next_records(
         &mut self,
-        log: &MemoryLog,
+        log: &Brokers,
         desk: &mut Desk,
         choices: &mut Choices,
         advance: &mut dyn FnMut(i64),
@@ -100,19 +93,8 @@ impl Writer {
     }
 }
 
-fn of_log(fault: Fault) -> Option<AppendFault> {
-    let error = || LogError::Io(TOLD_TO.to_owned());
-    match fault {
-        Fault::AppendLost => Some(AppendFault::Lost(error())),
-        Fault::AppendKept => Some(AppendFault::Kept(error())),
-        Fault::AppendDelayed => Some(AppendFault::Delayed(error())),
-        Fault::AppendDoubled => Some(AppendFault::Doubled),
-        _ => None,
-    }
-}
-
 /// What was acknowledged is in the log.
-pub fn check_acknowledged(log: &MemoryLog, acknowledged: &Acknowledged) -> Checked {
+pub fn check_acknowledged(log: &Brokers, acknowledged: &Acknowledged) -> Checked {
     let one = ReadLimit { records_max: 1, bytes_max: 1 };
     for (position, value) in acknowledged {
         let records = log.read(Topic::Events, position.partition, position.offset, one)?;

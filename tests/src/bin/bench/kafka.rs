@@ -5,15 +5,23 @@
 //!
 //! Latency: at a steady pace a retraction is appended, and awaited by a read-committed reader of `recant.changes`; the time is from
 //! just before the append to the change in hand. Beside it, at the same pace, the time from just before the same append to the
-//! event itself in a reader's hand: a plain idempotent produce and consume.
+//! event itself in a reader's hand: a plain idempotent produce and consume; and a bare loop that reads and publishes in
+//! transactions, on its own topics. `streams.rs` has the peer, `kafka_recovery.rs` what happens after kill -9.
 
 use std::{
     process::{Child, Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
 use prost::Message as _;
-use recant_eventlog::{AppendLog, LogError, NewRecord, ReadLimit, ReadLog, Topic, kafka::KafkaLog};
+use recant_eventlog::{
+    AppendLog, Commit, Committed, LogError, NewRecord, Output, ProcessLog as _, ReadLimit, ReadLog, Record, Topic,
+    kafka::KafkaLog,
+};
 use recant_proto::{
     v1::{
         Change, Content, Derived, Event, Justification, Observed, Retracted, Target, content::Form, event::Body,
@@ -26,17 +34,18 @@ use recant_tests::{
     kafka::{broker::Broker, load::record, log},
 };
 
-const EVENT_BYTES: usize = 300;
-const SPACES: u64 = 64;
-const APPEND_EVENTS: usize = 5_000;
+/// See the module.
+pub const EVENT_BYTES: usize = 300;
+/// See the module.
+pub const SPACES: u64 = 64;
+/// See the module.
+pub const APPEND_EVENTS: usize = 5_000;
 const READ: ReadLimit = ReadLimit { records_max: 10_000, bytes_max: 8 << 20 };
 /// So long anything is waited for.
-const PATIENCE: Duration = Duration::from_secs(600);
+pub const PATIENCE: Duration = Duration::from_secs(600);
 
-/// What ingest came to, on so many partitions.
+/// What ingest came to.
 pub struct Ingest {
-    /// How many.
-    pub partitions: u32,
     /// Events processed a second.
     pub events_per_s: f64,
     /// Events a second that are read, and nothing else.
@@ -100,7 +109,7 @@ impl Drop for Served {
 }
 
 /// An event of the right length: the first ones of a space are observations, the others beliefs on three earlier nodes.
-fn event(number: u64, random: &mut impl FnMut(u64) -> u64) -> Event {
+pub fn event(number: u64, random: &mut impl FnMut(u64) -> u64) -> Event {
     let (space, within) = (number % SPACES, number / SPACES);
     let node = format!("n-{within}");
     let mut event = Event { id: format!("e-{within}"), space: format!("space-{space}"), ..Event::default() };
@@ -154,7 +163,7 @@ pub fn ingest(broker: &Broker, partitions: u32, events: u64, seed: u64) -> Resul
         // Each partition has its first event beside.
         if let Some((since, before)) = first.filter(|_| done >= events + u64::from(partitions)) {
             let events_per_s = (done - before) as f64 / (now - since).as_secs_f64();
-            return Ok(Ingest { partitions, events_per_s, read_events_per_s });
+            return Ok(Ingest { events_per_s, read_events_per_s });
         }
         if begun.elapsed() > PATIENCE {
             return Err(KafkaError::Missing("the end of the events"));
@@ -192,41 +201,102 @@ pub fn latency(broker: &Broker, retractions: usize, pace: Duration) -> Result<La
     let (changes, plain) = std::thread::scope(|scope| {
         let seen = scope.spawn(|| arrivals(&log, Topic::Changes, 0, 2 * retractions));
         let plain = scope.spawn(|| arrivals(&log, Topic::Events, end_of_events, retractions));
-        let mut sent = Vec::with_capacity(retractions);
-        let begun = Instant::now();
-        for number in 0..retractions {
-            let due = begun + pace * number as u32;
-            std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        let sent = at_pace(retractions, pace, |number| {
             let targets = vec![Target { what: Some(What::Node(format!("o-{number}"))), window: None }];
             let retraction = format!("r-{number}");
             let retracted = Retracted { retraction: retraction.clone(), targets, ..Retracted::default() };
-            sent.push(Instant::now());
-            log.append(vec![record(&event(retraction, Body::Retracted(retracted)), 1)])?;
-        }
+            Ok(log.append(vec![record(&event(retraction, Body::Retracted(retracted)), 1)]).map(drop)?)
+        })?;
         let missing = |_| KafkaError::Missing("a reader's thread");
         let (seen, plain) = (seen.join().map_err(missing)??, plain.join().map_err(missing)??);
         // Of each cascade its change, which comes after its summary.
         let changes = times(&sent, seen.iter().skip(1).step_by(2));
         Ok::<_, KafkaError>((changes, times(&sent, plain.iter())))
     })?;
-    let at = |times: &[f64], share: f64| times[((times.len() - 1) as f64 * share).round() as usize];
     Ok(Latency {
-        p50_ms: at(&changes, 0.5),
-        p99_ms: at(&changes, 0.99),
-        plain_p50_ms: at(&plain, 0.5),
-        plain_p99_ms: at(&plain, 0.99),
+        p50_ms: percentile(&changes, 0.5),
+        p99_ms: percentile(&changes, 0.99),
+        plain_p50_ms: percentile(&plain, 0.5),
+        plain_p99_ms: percentile(&plain, 0.99),
     })
 }
 
+/// Of times in rising order, the one that this share is below.
+pub fn percentile(times: &[f64], share: f64) -> f64 {
+    let at = (times.len().saturating_sub(1) as f64 * share).round() as usize;
+    times.get(at).copied().unwrap_or(f64::NAN)
+}
+
+/// Does something so often at a pace, and gives when each began.
+pub fn at_pace(
+    count: usize,
+    pace: Duration,
+    mut act: impl FnMut(usize) -> Result<(), KafkaError>,
+) -> Result<Vec<Instant>, KafkaError> {
+    let mut sent = Vec::with_capacity(count);
+    let begun = Instant::now();
+    for number in 0..count {
+        let due = begun + pace * number as u32;
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        sent.push(Instant::now());
+        act(number)?;
+    }
+    Ok(sent)
+}
+
+/// Times from an append to what a bare loop makes of it, in ms, in rising order: it reads, and publishes as many records with
+/// the position behind them, in a transaction each time, of what is queued.
+pub fn bare_loop(broker: &Broker, records: usize, pace: Duration) -> Result<Vec<f64>, KafkaError> {
+    let log = Arc::new(log(&broker.address(), "bare", 1));
+    let is_over = AtomicBool::new(false);
+    let next = log.bounds(Topic::Events, 0)?.end;
+    let (sent, seen) = std::thread::scope(|scope| {
+        let looping = scope.spawn(|| consume_transform_produce(&log, next, &is_over));
+        let seen = scope.spawn(|| arrivals(&log, Topic::Changes, 0, records));
+        let sent = at_pace(records, pace, |number| {
+            let event = Event { id: format!("b-{number}"), space: "s".to_owned(), ..Event::default() };
+            Ok(log.append(vec![record(&event, 1)]).map(drop)?)
+        });
+        let seen = seen.join();
+        is_over.store(true, Ordering::SeqCst);
+        let missing = |_| KafkaError::Missing("a thread of the bare loop");
+        looping.join().map_err(missing)??;
+        Ok::<_, KafkaError>((sent?, seen.map_err(missing)??))
+    })?;
+    Ok(times(&sent, seen.iter()))
+}
+
+fn consume_transform_produce(log: &KafkaLog, mut next: u64, is_over: &AtomicBool) -> Result<(), KafkaError> {
+    let (epoch, _) = log.acquire(0)?;
+    while !is_over.load(Ordering::SeqCst) {
+        log.wait(Topic::Events, 0, next, Duration::from_millis(50))?;
+        let read = log.read(Topic::Events, 0, next, READ)?;
+        let Some(last) = read.last() else { continue };
+        next = last.position.offset + 1;
+        let change = Change::default().encode_to_vec();
+        let output = |record: Record| Output {
+            topic: Topic::Changes,
+            key: record.key,
+            headers: record.headers,
+            value: change.clone(),
+        };
+        let committed = Committed { next_offset: next, metadata: Vec::new() };
+        if log.commit(0, epoch, read.into_iter().map(output).collect(), committed) != Commit::Committed {
+            return Err(KafkaError::Missing("a commit of the bare loop"));
+        }
+    }
+    Ok(())
+}
+
 /// The times between, in ms, in rising order.
-fn times<'a>(sent: &[Instant], seen: impl Iterator<Item = &'a Instant>) -> Vec<f64> {
+pub fn times<'a>(sent: &[Instant], seen: impl Iterator<Item = &'a Instant>) -> Vec<f64> {
     let mut times: Vec<f64> = sent.iter().zip(seen).map(|(sent, seen)| (*seen - *sent).as_secs_f64() * 1e3).collect();
     times.sort_by(f64::total_cmp);
     times
 }
 
 /// When each of so many records came.
-fn arrivals(log: &KafkaLog, topic: Topic, from: u64, count: usize) -> Result<Vec<Instant>, KafkaError> {
+pub fn arrivals(log: &KafkaLog, topic: Topic, from: u64, count: usize) -> Result<Vec<Instant>, KafkaError> {
     let (mut next, mut seen, begun) = (from, Vec::with_capacity(count), Instant::now());
     while seen.len() < count {
         log.wait(topic, 0, next, Duration::from_millis(200))?;

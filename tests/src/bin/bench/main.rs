@@ -7,10 +7,13 @@ mod durable;
 mod heart;
 mod ingest;
 mod kafka;
+mod kafka_recovery;
+mod kafka_report;
 mod opening;
 mod recompute;
 mod settings;
 mod spaces;
+mod streams;
 mod travel;
 mod workload;
 
@@ -31,6 +34,7 @@ const SEED: u64 = 2026;
 const RESULTS: &str = "results";
 /// Fewer can be asked for, by a second argument: for profilers, which are slow.
 const INGEST_EVENTS: u32 = 200_000;
+const KAFKA_EVENTS: u64 = 1_000_000;
 
 #[derive(Debug, thiserror::Error)]
 enum Failure {
@@ -53,7 +57,7 @@ enum Failure {
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let name = arguments.next().filter(|name| !name.is_empty());
-    let events = arguments.next().and_then(|number| number.parse().ok()).unwrap_or(INGEST_EVENTS);
+    let events = arguments.next().and_then(|number| number.parse().ok());
     match run(name.as_deref(), events) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -64,7 +68,8 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(name: Option<&str>, ingest_events: u32) -> Result<(), Failure> {
+fn run(name: Option<&str>, given_events: Option<u32>) -> Result<(), Failure> {
+    let ingest_events = given_events.unwrap_or(INGEST_EVENTS);
     match name {
         None | Some("all") => {
             run_heart(&HEART)?;
@@ -75,14 +80,14 @@ fn run(name: Option<&str>, ingest_events: u32) -> Result<(), Failure> {
             run_replay()?;
             run_what_if()?;
             run_verify()?;
-            run_kafka()
+            run_kafka(KAFKA_EVENTS)
         }
         Some("heart") => run_heart(&HEART),
         Some("ingest") => run_ingest(ingest_events),
         Some("opening") => run_opening(),
         Some("spaces") => run_spaces(),
         Some("settings") => run_settings(),
-        Some("kafka") => run_kafka(),
+        Some("kafka") => run_kafka(given_events.map_or(KAFKA_EVENTS, u64::from)),
         Some("replay") => run_replay(),
         Some("what_if") => run_what_if(),
         Some("verify") => run_verify(),
@@ -167,37 +172,11 @@ fn run_ingest(events: u32) -> Result<(), Failure> {
     say("ingest", fields)
 }
 
-fn run_kafka() -> Result<(), Failure> {
-    let mut out = io::stdout();
+fn run_kafka(events: u64) -> Result<(), Failure> {
     let broker = recant_tests::kafka::broker::Broker::start();
-    writeln!(out, "kafka: a real broker on this machine; ingest of events of 300 bytes in 64 spaces; seed {SEED}")?;
-    let mut fields = Vec::new();
-    for (partitions, rate, read_rate) in
-        [(1, "events_per_s", "read_events_per_s"), (4, "events_per_s_4", "read_events_per_s_4")]
-    {
-        let figures = kafka::ingest(&broker, partitions, 500_000, SEED)?;
-        writeln!(
-            out,
-            "  {} partitions: {:.0} events/s, read alone {:.0}",
-            figures.partitions, figures.events_per_s, figures.read_events_per_s
-        )?;
-        fields.extend([
-            (rate, json!(figures.events_per_s.round())),
-            (read_rate, json!(figures.read_events_per_s.round())),
-        ]);
-    }
-    say("kafka_ingest", fields)?;
-    let figures = kafka::latency(&broker, 2_000, std::time::Duration::from_millis(10))?;
-    let ms = |ms: f64| json!((ms * 100.0).round() / 100.0);
-    say(
-        "kafka_latency",
-        vec![
-            ("p50_ms", ms(figures.p50_ms)),
-            ("p99_ms", ms(figures.p99_ms)),
-            ("plain_p50_ms", ms(figures.plain_p50_ms)),
-            ("plain_p99_ms", ms(figures.plain_p99_ms)),
-        ],
-    )
+    say("kafka_ingest", kafka_report::ingest(&broker, events, SEED)?)?;
+    say("kafka_latency", kafka_report::latency(&broker)?)?;
+    say("kafka_recovery", kafka_report::recovery(&broker, events, SEED)?)
 }
 
 fn run_opening() -> Result<(), Failure> {

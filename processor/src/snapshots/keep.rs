@@ -1,0 +1,58 @@
+//! Which snapshots stay.
+
+use std::collections::BTreeSet;
+
+use super::{FILE_GRACE_MS, Keep, SnapshotError, SnapshotName, Snapshots, StateManifest};
+
+impl Snapshots {
+    /// Removes the snapshots of a partition that are not to be kept, and the files that no other has. Gives the position of the
+    /// oldest that is left.
+    pub fn clear_away(&self, partition: u32, keep: Keep, now_ms: i64) -> Result<Option<u64>, SnapshotError> {
+        let (kept, superfluous) = divide(self.names(partition)?, keep, now_ms);
+        for name in &superfluous {
+            self.remote.remove(&name.path)?;
+        }
+        let mut needed = BTreeSet::new();
+        for name in &kept {
+            let text = self.remote.get(&name.path)?;
+            match StateManifest::read(&text, &self.incarnation.to_string(), partition) {
+                Ok(manifest) => needed.extend(manifest.files.into_iter().map(|file| file.blake3)),
+                // What it needs is not known, so nothing goes. Another version made it, or it is damaged.
+                Err(detail) => {
+                    tracing::warn!(partition, snapshot = name.path, detail, "nothing is cleared away beside it");
+                    return Ok(kept.last().map(|oldest| oldest.next_offset));
+                }
+            }
+        }
+        for found in self.remote.list(&self.directory(partition, "files"))? {
+            let is_needed = found.path.rsplit('/').next().is_some_and(|name| needed.contains(name));
+            if !is_needed && found.written_at_ms + FILE_GRACE_MS < now_ms {
+                self.remote.remove(&found.path)?;
+            }
+        }
+        Ok(kept.last().map(|oldest| oldest.next_offset))
+    }
+}
+
+/// Those that are kept, and those that are not; the newest comes first.
+fn divide(names: Vec<SnapshotName>, keep: Keep, now_ms: i64) -> (Vec<SnapshotName>, Vec<SnapshotName>) {
+    let numbered = names.into_iter().enumerate();
+    let (kept, others): (Vec<_>, Vec<_>) =
+        numbered.partition(|(number, name)| *number < keep.count.max(1) || name.made_at_ms + keep.age_ms > now_ms);
+    let names = |numbered: Vec<(usize, SnapshotName)>| numbered.into_iter().map(|(_, name)| name).collect();
+    (names(kept), names(others))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_stay_and_the_young() {
+        let name = |next_offset, made_at_ms| SnapshotName { path: String::new(), next_offset, made_at_ms };
+        let names = vec![name(9, 90), name(7, 70), name(5, 50), name(3, 30)];
+        let kept = |count, age_ms| divide(names.clone(), Keep { count, age_ms }, 100).0.len();
+        assert_eq!([kept(0, 0), kept(1, 0), kept(3, 0), kept(9, 0)], [1, 1, 3, 4]);
+        assert_eq!([kept(1, 10), kept(1, 31), kept(1, 71)], [1, 2, 4]);
+    }
+}
