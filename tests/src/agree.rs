@@ -100,6 +100,8 @@ struct Run<'a, D: Disk> {
     open: Vec<(usize, Folded)>,
     steady: Partition<SharedMemory>,
     steady_store: SharedMemory,
+    /// Spaces of the steady partition that were opened once, and are brought up to date when they are asked.
+    followed: BTreeMap<String, Space>,
     /// Where each event id of each space was accepted.
     accepted: BTreeMap<(String, String), u64>,
     snapshots: Vec<Snapshot>,
@@ -113,6 +115,7 @@ impl<'a, D: Disk> Run<'a, D> {
             batched: Some(open(disk.open()?, settings)?),
             steady: open(steady_store.clone(), &Settings { forms: Forms::default(), ..*settings })?,
             steady_store,
+            followed: BTreeMap::new(),
             disk,
             settings,
             chance: Chance { seed: settings.seed },
@@ -262,25 +265,47 @@ impl<'a, D: Disk> Run<'a, D> {
                 return Err(Differs { what: "standing", expected, found });
             }
         }
-        same("history and states", Ok(()), history::agrees_with(&self.steady_store, steady)?)
+        same("history and states", Ok(()), history::agrees_with(&self.steady_store, steady)?)?;
+        if !self.chance.one_in(4, Purpose::Follow, record.offset) {
+            return Ok(());
+        }
+        let store = self.steady_store.clone();
+        let followed = self.follow(name)?.map(|space| self::standings(space, &store)).transpose()?;
+        same("standings of a space that is followed", standings, followed.unwrap_or_default())
     }
 
-    /// What a retraction or reinstatement would do, from the space in memory or from one that was just loaded.
+    /// A space that is read row by row, opened at some earlier moment and brought up to date.
+    fn follow(&mut self, name: &str) -> Result<Option<&Space>, Differs> {
+        match self.followed.get_mut(name) {
+            Some(space) => space.catch_up(&self.steady_store)?,
+            None => {
+                let opened = Space::open(&self.steady_store, name, 0)?;
+                self.followed.extend(opened.map(|space| (name.to_owned(), space)));
+            }
+        }
+        Ok(self.followed.get(name))
+    }
+
+    /// What a retraction or reinstatement would do, from the space in memory, from one that was just loaded, or from one that is
+    /// followed.
     fn preview(&mut self, record: &Record) -> Result<Option<Result<Preview, String>>, Differs> {
         if !matches!(record.event.body, Some(Body::Retracted(_) | Body::Reinstated(_))) {
             return Ok(None);
         }
         let name = &record.event.space;
         let row = self.steady.row().clone();
+        self.follow(name)?;
         let resident_max = if self.chance.one_in(2, Purpose::PreviewPaged, record.offset) { 0 } else { u32::MAX };
         let loaded = match Space::open(&self.steady_store, name, resident_max)? {
             Some(space) => space,
             None => Space::empty(name, row.next_space),
         };
-        let resident = self.steady.space(name)?;
-        let use_resident = self.chance.one_in(2, Purpose::PreviewResident, record.offset);
-        let space = resident.filter(|_| use_resident).unwrap_or(&loaded);
-        match preview(&self.steady_store, &row, space, &record.event) {
+        let space = match self.chance.pick(3, Purpose::PreviewResident, record.offset) {
+            0 => self.steady.space(name)?,
+            1 => self.followed.get(name),
+            _ => None,
+        };
+        match preview(&self.steady_store, &row, space.unwrap_or(&loaded), &record.event) {
             Ok(preview) => Ok(Some(Ok(preview))),
             Err(PreviewError::Refused(violation)) => Ok(Some(Err(violation.to_string()))),
             Err(PreviewError::Store(error)) => Err(error.into()),

@@ -9,6 +9,7 @@ mod embedded;
 mod error;
 mod fates;
 mod log;
+mod opened;
 mod past;
 mod reading;
 
@@ -22,7 +23,7 @@ use recant_projections::{fold::Fate, store::rocks::Reader};
 use recant_proto::{names, position::Position};
 use tokio::sync::{Semaphore, watch};
 
-use self::{embedded::Embedded, past::Past};
+use self::{embedded::Embedded, opened::Opened, past::Past};
 pub use self::{
     error::HostError,
     log::{SharedLog, TimedLog},
@@ -94,6 +95,7 @@ struct Inner {
     kind: Kind,
     log: Arc<dyn SharedLog>,
     applied: watch::Receiver<Applied>,
+    opened: Opened,
     reads: Arc<Semaphore>,
     reads_waiting: Semaphore,
 }
@@ -134,7 +136,7 @@ impl Host {
 
     fn new(kind: Kind, log: Arc<dyn SharedLog>, applied: watch::Receiver<Applied>) -> Host {
         let (reads, reads_waiting) = (Arc::new(Semaphore::new(READS_MAX)), Semaphore::new(READS_WAITING_MAX));
-        Host { inner: Arc::new(Inner { kind, log, applied, reads, reads_waiting }) }
+        Host { inner: Arc::new(Inner { kind, log, applied, opened: Opened::default(), reads, reads_waiting }) }
     }
 
     /// The log, for those who follow it. Reading it blocks.
@@ -190,8 +192,8 @@ impl Host {
         let partition = self.partition_of(space);
         self.reach(partition, freshness, within).await?;
         let reader = self.reader(partition)?;
-        let space = space.to_owned();
-        self.on_a_thread(move || Ok(ask(Reading::of(&reader, &space)?))).await?
+        let (space, inner) = (space.to_owned(), self.inner.clone());
+        self.on_a_thread(move || Ok(ask(Reading::of(&reader, &inner.opened, &space)?))).await?
     }
 
     /// Does what blocks, when its turn comes.

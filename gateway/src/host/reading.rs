@@ -11,31 +11,32 @@ use recant_projections::{
 };
 use recant_proto::{position::Position, time, v1::Event};
 
-use super::error::HostError;
+use super::{
+    error::HostError,
+    opened::{Lent, Opened},
+};
 use crate::{
     outcome::{self, Decided},
     problem::{Problem, Sort},
 };
 
-/// Read row by row: what is asked once is not worth loading a space for.
-const PAGED: u32 = 0;
-
 /// A space at a moment. Everything that is asked of one reading is of the same position.
 pub struct Reading<'a> {
     store: AtMoment<'a>,
     space: &'a str,
+    lent: Lent<'a>,
     row: partition::Row,
     moment: Moment,
 }
 
 impl<'a> Reading<'a> {
     /// Of a space, now.
-    pub(super) fn of(reader: &'a Reader, space: &'a str) -> Result<Reading<'a>, HostError> {
-        let store = reader.moment();
+    pub(super) fn of(reader: &'a Reader, opened: &'a Opened, space: &'a str) -> Result<Reading<'a>, HostError> {
+        let (lent, store) = opened.lend(reader, space)?;
         let absent = || StoreError::Absent("the partition".to_owned());
         let row = partition::get(&store)?.ok_or_else(absent)?;
         let moment = Moment::now(&store)?.ok_or_else(absent)?;
-        Ok(Reading { store, space, row, moment })
+        Ok(Reading { store, space, lent, row, moment })
     }
 
     /// The moment.
@@ -82,21 +83,16 @@ impl<'a> Reading<'a> {
         })
     }
 
-    /// The space, read row by row; none if nothing was ever applied to it.
-    fn open(&self) -> Result<Option<Space>, HostError> {
-        Ok(Space::open(&self.store, self.space, PAGED)?)
-    }
-
     /// A node; none if there is none of this id.
     pub fn node(&self, id: &str) -> Result<Option<NodeView>, HostError> {
-        let Some(space) = self.open()? else { return Ok(None) };
-        Ok(query::node(&self.store, &space, &self.moment, id)?)
+        let Some(space) = self.lent.space() else { return Ok(None) };
+        Ok(query::node(&self.store, space, &self.moment, id)?)
     }
 
     /// Why a node is believed or not, with at most so many nodes below it; none if there is none of this id.
     pub fn explain(&self, id: &str, nodes_max: usize) -> Result<Option<Explanation>, HostError> {
-        let Some(space) = self.open()? else { return Ok(None) };
-        Ok(query::explain(&self.store, &space, &self.moment, id, nodes_max)?)
+        let Some(space) = self.lent.space() else { return Ok(None) };
+        Ok(query::explain(&self.store, space, &self.moment, id, nodes_max)?)
     }
 
     /// A page of nodes.
@@ -134,8 +130,15 @@ impl<'a> Reading<'a> {
 
     /// What the event of a retraction or reinstatement would do.
     pub fn preview(&self, event: &Event) -> Result<Decided, HostError> {
-        let space = self.open()?.unwrap_or_else(|| Space::empty(self.space, u32::MAX));
-        let preview = fold::preview(&self.store, &self.row, &space, event)?;
+        let empty;
+        let space = match self.lent.space() {
+            Some(space) => space,
+            None => {
+                empty = Space::empty(self.space, u32::MAX);
+                &empty
+            }
+        };
+        let preview = fold::preview(&self.store, &self.row, space, event)?;
         let position = preview.position.to_string();
         Ok(Decided { position, records: preview.records, sources: preview.sources, duplicate_of: None })
     }

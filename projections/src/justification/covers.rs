@@ -168,7 +168,7 @@ struct StandingWindow {
     window: Window,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 struct OverSource {
     /// How many standing targets cover the source as a whole.
     whole: u32,
@@ -176,7 +176,7 @@ struct OverSource {
 }
 
 /// The retractions that stand, by what they name.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub struct Standing {
     sources: HashMap<u32, OverSource>,
     /// By agent; in one run or in all.

@@ -111,6 +111,13 @@ impl Pages {
         }
     }
 
+    /// Forgets what was read of nodes that have moved since, and what was made of them: counts, and reasons that lack a premise.
+    pub fn forget_moved(&self, moved: &[Node]) {
+        moved.iter().for_each(|node| self.bare.remove(node));
+        self.counted.clear();
+        self.justifications.clear();
+    }
+
     /// Forgets the lists of uses: the tail has become a segment.
     pub fn forget_uses(&self) {
         self.uses.clear();
@@ -307,6 +314,12 @@ impl<K: Hash + Eq + Copy, V: Clone> Cache<K, V> {
 
     fn insert(&self, key: K, value: V) {
         self.lock().insert(key, value);
+    }
+
+    fn remove(&self, key: &K) {
+        let mut generations = self.lock();
+        generations.young.remove(key);
+        generations.old.remove(key);
     }
 
     fn clear(&self) {

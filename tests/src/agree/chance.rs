@@ -16,6 +16,7 @@ pub(super) enum Purpose {
     Diff,
     Replay,
     Valid,
+    Follow,
 }
 
 /// A source of decisions.

@@ -97,6 +97,29 @@ impl Space {
         Ok(Some(space))
     }
 
+    /// Brings a space that was opened to be read to a later moment of its store: at the cost of what came since.
+    pub fn catch_up(&mut self, store: &impl Store) -> Result<(), StoreError> {
+        let Some(row) = spaces::get(store, &self.name)? else { return Ok(()) };
+        if row == self.row {
+            return Ok(());
+        }
+        if self.resident().is_some() || segments::get(store, row.space())? != self.segments {
+            *self = Space::open(store, &self.name, 0)?.unwrap_or_else(|| Space::empty(&self.name, row.number));
+            return Ok(());
+        }
+        let moved = self.tail.read_on(store, &self.row, &self.segments)?;
+        let stood = std::mem::take(&mut self.standing);
+        self.load_standing(store)?;
+        self.row = row;
+        // A justification that is covered once more moves no node.
+        if let Form::Paged(pages) = &self.form
+            && (!moved.is_empty() || stood != self.standing)
+        {
+            pages.forget_moved(&moved);
+        }
+        Ok(())
+    }
+
     fn load_standing(&mut self, store: &impl Store) -> Result<(), StoreError> {
         let mut standing = Vec::new();
         scan_space(store, Table::Retractions, self.number(), |number, value| {

@@ -54,6 +54,58 @@ impl Tail {
         Ok(tail.finish())
     }
 
+    /// Takes in the rows of the items that came after `known`, the row of the space that this was read with. Gives the nodes
+    /// that were there and moved.
+    pub(super) fn read_on(
+        &mut self,
+        store: &impl Store,
+        known: &spaces::Row,
+        segments: &segments::Row,
+    ) -> Result<Vec<Node>, StoreError> {
+        let space = known.space();
+        let mut since = TailReader::default();
+        scan_some(store, Table::Nodes, space, known.nodes, usize::MAX, |number, value| {
+            if let Some(head) = nodes::Row::decode(value)?.head {
+                since.node(Node(number), &head);
+            }
+            Ok(())
+        })?;
+        scan_some(store, Table::Justifications, space, known.justifications, usize::MAX, |number, value| {
+            since.justification(Justification::new(number), &justifications::Row::decode(value)?.head);
+            Ok(())
+        })?;
+        since.read_moves(store, space, known.last_offset)?;
+        let moved: Vec<Node> = since.tail.recent.states.keys().copied().collect();
+        for node in moved.iter().filter(|node| (segments.nodes..known.nodes).contains(&node.0)) {
+            // Some that had been named have arrived.
+            let value = nodes::value(store, space, *node)?;
+            if let Some(head) = nodes::Row::decode(&value)?.head.filter(|head| head.offset >= known.last_offset) {
+                since.node(*node, &head);
+            }
+        }
+        self.append(since.finish());
+        Ok(moved)
+    }
+
+    /// Adds what came later.
+    fn append(&mut self, later: Tail) {
+        for (node, uses) in later.recent.uses {
+            self.recent.uses.entry(node).or_default().extend(uses);
+        }
+        self.recent.states.extend(later.recent.states);
+        for (node, offsets) in later.moves {
+            self.moves.entry(node).or_default().extend(offsets);
+        }
+        for (writer, codes) in later.written {
+            self.written.entry(writer).or_default().extend(codes);
+        }
+        for (source, observations) in later.said {
+            self.said.entry(source).or_default().extend(observations);
+        }
+        self.justifications += later.justifications;
+        self.observations += later.observations;
+    }
+
     pub(super) fn recent(&self) -> &Recent {
         &self.recent
     }

@@ -39,7 +39,7 @@ const KAFKA_EVENTS: u64 = 1_000_000;
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error(
-        "no benchmark is called {0}; there are: heart, w1 to w5, w2_tenfold, ingest, opening, spaces, settings, replay, what_if, verify, kafka (memory is a program of its own)"
+        "no benchmark is called {0}; there are: heart, w1 to w5, w2_tenfold, ingest, opening, spaces, reading, settings, replay, what_if, verify, kafka (memory is a program of its own)"
     )]
     UnknownName(String),
     #[error(transparent)]
@@ -76,6 +76,7 @@ fn run(name: Option<&str>, given_events: Option<u32>) -> Result<(), Failure> {
             run_ingest(ingest_events)?;
             run_opening()?;
             run_spaces()?;
+            run_reading()?;
             run_settings()?;
             run_replay()?;
             run_what_if()?;
@@ -86,6 +87,7 @@ fn run(name: Option<&str>, given_events: Option<u32>) -> Result<(), Failure> {
         Some("ingest") => run_ingest(ingest_events),
         Some("opening") => run_opening(),
         Some("spaces") => run_spaces(),
+        Some("reading") => run_reading(),
         Some("settings") => run_settings(),
         Some("kafka") => run_kafka(given_events.map_or(KAFKA_EVENTS, u64::from)),
         Some("replay") => run_replay(),
@@ -218,10 +220,7 @@ fn run_opening() -> Result<(), Failure> {
 fn run_spaces() -> Result<(), Failure> {
     let mut out = io::stdout();
     let rounded = |value: f64| json!((value * 1e1).round() / 1e1);
-    writeln!(
-        out,
-        "spaces: 10,000 touched in turn; a load of a million nodes beside others; questions while writing; seed {SEED}"
-    )?;
+    writeln!(out, "spaces: 10,000 touched in turn; a load of a million nodes beside others; seed {SEED}")?;
     let turns = spaces::in_turn(10_000, 5, SEED)?;
     say(
         "spaces_in_turn",
@@ -244,14 +243,23 @@ fn run_spaces() -> Result<(), Failure> {
             ("before_p99_us", rounded(beside.before.p99_us)),
             ("events", json!(beside.events)),
         ],
+    )
+}
+
+fn run_reading() -> Result<(), Failure> {
+    writeln!(
+        io::stdout(),
+        "reading: `explain` of nodes at random, at rest and while as much is written as can be; seed {SEED}"
     )?;
-    let reading = spaces::reading(200_000, 20_000, SEED)?;
+    let rounded = |value: f64| json!((value * 1e1).round() / 1e1);
+    let reading = spaces::reading(200_000, 5_000, SEED)?;
     say(
         "reading",
         vec![
             ("p99_ratio", rounded(reading.during_ingest.p99_us / reading.at_rest.p99_us)),
             ("p50_us", rounded(reading.during_ingest.median_us)),
             ("p99_us", rounded(reading.during_ingest.p99_us)),
+            ("events_per_s", json!(reading.events_per_s.round())),
             ("at_rest_p50_us", rounded(reading.at_rest.median_us)),
             ("at_rest_p99_us", rounded(reading.at_rest.p99_us)),
         ],

@@ -11,7 +11,7 @@ use prost::Message as _;
 use recant_projections::{
     fold::{Forms, space::Space},
     query::{Moment, explain},
-    store::rocks::RocksStore,
+    store::rocks::Reader,
 };
 use recant_proto::v1::{Event, Observed, event::Body};
 
@@ -158,18 +158,18 @@ fn one_event(bed: &mut Bed) -> Result<Duration, DurableError> {
 
 /// What questions during ingest came to.
 #[derive(Debug, Clone, Copy)]
-pub struct Reading {
+pub struct Asked {
     /// `explain` of a node at random, when nothing else happens.
     pub at_rest: Spread,
     /// The same while the partition takes in batches of 1,000 events, one after the other.
     pub during_ingest: Spread,
+    /// Events a second that it took in meanwhile.
+    pub events_per_s: f64,
 }
 
-/// So many questions are asked of one view of the state, as it was when they began.
-const QUESTIONS_A_VIEW: u32 = 100;
-
-/// Measures questions from beside, as another process asks them.
-pub fn reading(nodes: u32, questions: u32, seed: u64) -> Result<Reading, DurableError> {
+/// Measures questions as the gateway asks them: each of the state as it is then, from another thread than the one that writes,
+/// of a space that is kept open.
+pub fn reading(nodes: u32, questions: u32, seed: u64) -> Result<Asked, DurableError> {
     let directory = tempfile::tempdir()?;
     let mut bed = ingest::observed(directory.path())?;
     let mut ingesting = ingest::Beliefs::new(seed);
@@ -177,8 +177,10 @@ pub fn reading(nodes: u32, questions: u32, seed: u64) -> Result<Reading, Durable
         ingesting.batch(&mut bed)?;
     }
     bed.partition.finish()?;
-    let at_rest = ask(directory.path(), nodes, questions, seed)?;
+    let reader = bed.partition.stored().reader();
+    let at_rest = ask(&reader, nodes, questions, seed)?;
     let is_over = AtomicBool::new(false);
+    let (first, started) = (bed.next, Instant::now());
     let during_ingest = std::thread::scope(|scope| {
         let writing = scope.spawn(|| -> Result<(), DurableError> {
             while !is_over.load(Ordering::Relaxed) {
@@ -186,28 +188,28 @@ pub fn reading(nodes: u32, questions: u32, seed: u64) -> Result<Reading, Durable
             }
             Ok(bed.partition.finish()?)
         });
-        let asked = ask(directory.path(), nodes, questions, !seed);
+        let asked = ask(&reader, nodes, questions, !seed);
         is_over.store(true, Ordering::Relaxed);
         writing.join().map_err(|_| std::io::Error::other("the writer panicked"))??;
         asked
     })?;
-    Ok(Reading { at_rest, during_ingest })
+    let events_per_s = (bed.next - first) as f64 / started.elapsed().as_secs_f64();
+    Ok(Asked { at_rest, during_ingest, events_per_s })
 }
 
-fn ask(directory: &Path, nodes: u32, questions: u32, seed: u64) -> Result<Spread, DurableError> {
+fn ask(reader: &Reader, nodes: u32, questions: u32, seed: u64) -> Result<Spread, DurableError> {
     let missing = || DurableError::from(std::io::Error::other("the space or the node is missing"));
     let mut random = Random::new(seed);
     let mut durations = Vec::new();
-    for _ in 0..questions / QUESTIONS_A_VIEW {
-        let store = RocksStore::follow(directory)?;
-        let space = Space::open(&store, SPACE, 0)?.ok_or_else(missing)?;
+    let mut space = Space::open(&reader.moment(), SPACE, 0)?.ok_or_else(missing)?;
+    for _ in 0..questions {
+        let node = node_id(random.below(nodes));
+        let started = Instant::now();
+        let store = reader.moment();
+        space.catch_up(&store)?;
         let moment = Moment::now(&store)?.ok_or_else(missing)?;
-        for _ in 0..QUESTIONS_A_VIEW {
-            let node = node_id(random.below(nodes));
-            let started = Instant::now();
-            explain(&store, &space, &moment, &node, 100)?.ok_or_else(missing)?;
-            durations.push(started.elapsed());
-        }
+        explain(&store, &space, &moment, &node, 100)?.ok_or_else(missing)?;
+        durations.push(started.elapsed());
     }
     Ok(spread(durations))
 }
