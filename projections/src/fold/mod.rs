@@ -33,8 +33,8 @@ use crate::{
     tables::{Table, events, partition, spaces, times},
 };
 use known_ids::KnownIds;
-pub use open::{Forms, Turns};
 use open::OpenSpaces;
+pub use open::{Forms, Turns};
 use prost::Message as _;
 pub use retract::{Preview, PreviewError, preview};
 pub use space::Engine;
