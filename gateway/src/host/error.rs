@@ -80,7 +80,7 @@ impl From<HostError> for Problem {
                 position: Some(at.to_string()),
                 ..Problem::new(Sort::CouldNot, "not_reached", "The position was not reached in time", detail)
             },
-            HostError::OtherPartition { .. } => Problem::wrong_request(detail),
+            HostError::OtherPartition { .. } => Problem::bad_moment(detail),
             HostError::ReadOnly => {
                 Problem::new(Sort::No, "past", "The directory is the past, and is only read", detail)
             }
