@@ -38,6 +38,9 @@ pub struct Common {
     /// The directory with the log and its state
     #[arg(long, global = true, env = "RECANT_DATA", value_name = "DIR")]
     pub data: Option<PathBuf>,
+    /// A running server (`recant serve`) instead of a directory; RECANT_TOKEN is sent as the bearer token
+    #[arg(long, global = true, env = "RECANT_URL", value_name = "URL")]
+    pub url: Option<String>,
     /// The space: one tenant's shared memory
     #[arg(long, global = true, env = "RECANT_SPACE", value_name = "NAME")]
     pub space: Option<String>,
@@ -49,7 +52,7 @@ pub struct Common {
     pub memory_budget: usize,
     #[command(flatten)]
     pub kafka: KafkaArguments,
-    /// A configuration file with `data` and `space` [default: recant/config.toml in the configuration directory]
+    /// A configuration file with `data`, `url` and `space` [default: recant/config.toml in the configuration directory]
     #[arg(long, global = true, env = "RECANT_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
 }

@@ -85,10 +85,15 @@ impl From<HostError> for Problem {
                 Problem::new(Sort::No, "past", "The directory is the past, and is only read", detail)
             }
             HostError::Closing => Problem::new(Sort::CouldNot, "closing", "The server is shutting down", detail),
-            HostError::Log(_) | HostError::Store(_) | HostError::View(_) | HostError::Page(_) => {
-                Problem::known(std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source()))
-                    .unwrap_or_else(|| Problem::new(Sort::CouldNot, "io", "Something outside recant failed", detail))
-            }
+            HostError::Log(cause) => known(cause),
+            HostError::Store(cause) => known(cause),
+            HostError::View(cause) => known(cause),
+            HostError::Page(cause) => known(cause),
         }
     }
+}
+
+fn known(cause: &(dyn std::error::Error + 'static)) -> Problem {
+    Problem::known(std::iter::once(cause))
+        .unwrap_or_else(|| Problem::new(Sort::CouldNot, "io", "Something outside recant failed", cause.to_string()))
 }
