@@ -126,9 +126,9 @@ pub struct Demo {
     after_help = "Examples:\n  recant serve\n  curl -N http://127.0.0.1:7470/v1/spaces/default/changes\n  recant serve --read-only --data ./tuesday --listen 127.0.0.1:7471\n  recant serve --log kafka --brokers localhost:9092 --data ./state\n  RECANT_KAFKA_SASL_PASSWORD=… recant serve --log kafka --brokers broker:9093 --kafka security.protocol=sasl_ssl --kafka sasl.username=recant\n\nOn Kafka the same command on several machines shares the partitions. The how-tos are docs/how-to/serve.md and docs/how-to/kafka.md."
 )]
 pub struct Serve {
-    /// Where HTTP is served, for a log in the data directory; port 0 is any that is free
-    #[arg(long, env = "RECANT_LISTEN", default_value = "127.0.0.1:7470", value_name = "HOST:PORT")]
-    pub listen: std::net::SocketAddr,
+    /// Where HTTP is served; port 0 is any that is free [default: 127.0.0.1:7470; on Kafka only if it is given]
+    #[arg(long, env = "RECANT_LISTEN", value_name = "HOST:PORT")]
+    pub listen: Option<std::net::SocketAddr>,
     /// Only read the data directory, which nobody writes: one that `recant replay` made, or a copy
     #[arg(long)]
     pub read_only: bool,

@@ -16,7 +16,7 @@ use recant_processor::{
 use recant_proto::position::Incarnation;
 use serde_json::{Value, json};
 
-use super::gateway;
+use super::gateway::{self, Beside};
 use crate::{
     arguments, escape,
     failure::{Exit, Problem},
@@ -39,7 +39,7 @@ pub fn run(place: &Place, arguments: &arguments::Serve, output: &mut Output) -> 
         partitions: arguments.partitions.unwrap_or(PARTITIONS),
         first_event: &|incarnation, partitions, partition| log_created(incarnation, partitions, partition, false),
     };
-    let log = KafkaLog::open_or_create(settings, &new)?;
+    let log = KafkaLog::open_or_create(settings.clone(), &new)?;
     let begun = json!({ "told": "joining", "brokers": brokers, "group": log.settings().names.group(),
         "incarnation": log.incarnation().to_string(), "partitions": log.partitions() });
     tell(
@@ -60,15 +60,21 @@ pub fn run(place: &Place, arguments: &arguments::Serve, output: &mut Output) -> 
             memory: Memory::within(place.memory_budget_bytes),
         },
     )?;
+    let http = match arguments.listen {
+        Some(address) => Some(Beside::begin(address, &settings, server.held(), output)?),
+        None => None,
+    };
     let mut written = Ok(());
     let mut halted = false;
-    server.run(&stop, &mut |told| {
+    let served = server.run(&stop, &mut |told| {
         halted |= matches!(told, Told::Halted { .. });
         let (json, line) = (told_json(told), told_line(told));
         if written.is_ok() {
             written = tell(output, &json, &line);
         }
-    })?;
+    });
+    http.map_or(Ok(()), Beside::end)?;
+    served?;
     written?;
     tell(output, &json!({ "told": "stopped" }), "stopped")?;
     Ok(if halted { Exit::CouldNot } else { Exit::Done })

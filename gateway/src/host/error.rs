@@ -52,6 +52,11 @@ pub enum HostError {
         /// The space's.
         partition: u32,
     },
+    /// The state of the partition is not here.
+    #[error(
+        "partition {0}, where the space lies, is served by another process, or is moving; ask there, or again in a moment; with --standby all each process has every state"
+    )]
+    Elsewhere(u32),
     /// What is served is not written.
     #[error("what is served here is read only: a directory of the past, or one that another process writes")]
     ReadOnly,
@@ -81,6 +86,7 @@ impl From<HostError> for Problem {
                 ..Problem::new(Sort::CouldNot, "not_reached", "The position was not reached in time", detail)
             },
             HostError::OtherPartition { .. } => Problem::bad_moment(detail),
+            HostError::Elsewhere(_) => Problem::new(Sort::CouldNot, "elsewhere", "The state is not here", detail),
             HostError::ReadOnly => {
                 Problem::new(Sort::No, "past", "The directory is the past, and is only read", detail)
             }
