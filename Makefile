@@ -9,7 +9,7 @@ FIRST ?= 0
 ROUNDS ?= 20
 MINUTES ?= 60
 
-.PHONY: help needs build demo test lint oracle sim crash soak fuzz bench kafka
+.PHONY: help needs build demo test lint oracle sim crash soak fuzz conformance bench kafka
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -57,6 +57,11 @@ soak: needs ## everything at once for MINUTES=60, with kills; memory, disk, dige
 
 fuzz: needs ## libFuzzer on every reader of bytes, or one (NAME=events), for MINUTES=60 in all
 	scripts/fuzz $(NAME) $(MINUTES)
+
+conformance: needs ## other people's suites against ours: MCP's own, its official clients; the alert rules against a real Prometheus
+	cargo build $(CARGO_FLAGS) --workspace --example conformance
+	scripts/conformance-mcp "$${CARGO_TARGET_DIR:-target}/release/examples/conformance"
+	scripts/check-alerts
 
 bench: needs ## one benchmark (NAME=heart, ingest, opening, spaces, settings, replay, what_if, verify, kafka, memory), or all; figures into results/
 	$(if $(filter kafka all,$(NAME)),@scripts/install-kafka-needs >/dev/null)

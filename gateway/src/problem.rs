@@ -11,7 +11,7 @@ use recant_projections::{
     query::PageError,
     store::StoreError,
 };
-use recant_proto::reject::Violation;
+use recant_proto::reject::{Code, Violation};
 use recant_replayer::replay::ReplayError;
 use serde::{Deserialize, Serialize};
 
@@ -86,6 +86,11 @@ impl Problem {
         Problem::new(Sort::Wrong, "wrong_request", "The request cannot be understood", detail)
     }
 
+    /// A time or a position is none that can be asked for.
+    pub fn bad_moment(detail: impl Into<String>) -> Problem {
+        Problem::new(Sort::Wrong, "bad_moment", "The moment cannot be asked for", detail)
+    }
+
     /// It is not known what became of an event.
     pub fn fate_unknown(detail: impl Into<String>) -> Problem {
         Problem::new(Sort::CouldNot, "fate_unknown", "The fate of the event is not known", detail)
@@ -120,8 +125,12 @@ impl Problem {
             "event_too_large" | "text_too_large" | "body_too_large" => 413,
             "content_type" => 415,
             "too_many_requests" => 429,
-            "busy" | "not_ready" | "not_reached" | "closing" | "held" | "unreachable" | "fate_unknown" => 503,
+            "busy" | "elsewhere" | "not_ready" | "not_reached" | "closing" | "held" | "unreachable"
+            | "fate_unknown" => 503,
             "disk_full" => 507,
+            // The request can be read, and what it says cannot be done.
+            "bad_cursor" | "bad_moment" => 422,
+            code if Code::parse(code).is_some() => 422,
             _ => match self.sort {
                 Sort::No => 422,
                 Sort::Wrong => 400,

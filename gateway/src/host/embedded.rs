@@ -22,7 +22,7 @@ use recant_proto::position::Position;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{
-    Applied,
+    Accepted, Applied,
     error::HostError,
     fates::{Appended, Fates},
 };
@@ -41,14 +41,6 @@ struct Request {
     fates: oneshot::Sender<Vec<Fate>>,
 }
 
-/// What was asked for when an append is answered.
-pub(super) struct Accepted {
-    /// Where the events lie, on disk.
-    pub(super) positions: Vec<Position>,
-    /// What becomes of them; never, if processing stops.
-    pub(super) fates: oneshot::Receiver<Vec<Fate>>,
-}
-
 /// The log and its state.
 pub(super) struct Embedded {
     log: Arc<EmbeddedLog>,
@@ -57,26 +49,9 @@ pub(super) struct Embedded {
     applied: watch::Receiver<Applied>,
 }
 
-/// The threads, which end once nobody appends any more.
-pub(super) struct Threads {
-    appending: JoinHandle<()>,
-    processing: JoinHandle<()>,
-}
-
-impl Threads {
-    /// Waits until what was appended is processed, and all is closed.
-    pub(super) fn join(self) {
-        for thread in [self.appending, self.processing] {
-            if thread.join().is_err() {
-                tracing::error!("a thread of the host ended by a panic");
-            }
-        }
-    }
-}
-
 impl Embedded {
     /// Begins to append and to process.
-    pub(super) fn start(mut standalone: Standalone) -> Result<(Embedded, Threads), HostError> {
+    pub(super) fn start(mut standalone: Standalone) -> Result<(Embedded, Vec<JoinHandle<()>>), HostError> {
         let log = standalone.shared_log();
         let readers = standalone.readers();
         let (told, applied) = watch::channel(Applied::at(standalone.next_offsets()));
@@ -89,7 +64,7 @@ impl Embedded {
         };
         let appending = spawn("append", Box::new(move || append_all(&appender, requested, &processed)))?;
         let processing = spawn("process", Box::new(move || process_all(standalone, &to_process, &told)))?;
-        Ok((Embedded { log, readers, requests, applied }, Threads { appending, processing }))
+        Ok((Embedded { log, readers, requests, applied }, vec![appending, processing]))
     }
 
     /// The log.

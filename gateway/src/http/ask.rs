@@ -77,15 +77,15 @@ impl Basis {
     }
 }
 
+/// What is fresh has every position that a write has given.
 fn freshness(at_least: Option<&str>, fresh: bool) -> Result<Freshness, Problem> {
     match at_least {
-        None if fresh => Ok(Freshness::Fresh),
+        _ if fresh => Ok(Freshness::Fresh),
         None => Ok(Freshness::Now),
-        Some(_) if fresh => Err(Problem::wrong_request("give at_least or fresh, not both".to_owned())),
         Some(text) => text
             .parse::<Position>()
             .map(Freshness::AtLeast)
-            .map_err(|error| Problem::wrong_request(format!("at_least: {error}"))),
+            .map_err(|error| Problem::bad_moment(format!("at_least: {error}"))),
     }
 }
 

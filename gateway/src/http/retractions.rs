@@ -128,7 +128,7 @@ impl NewTarget {
         let mut named = named.into_iter().flatten();
         let (Some(what), None) = (named.next(), named.next()) else {
             let detail = "a target names one thing: source, node, justification or agent";
-            return Err(Problem::wrong_request(detail));
+            return Err(Problem::refused(Sort::Wrong, &Violation::at(Code::BadValue, "targets", detail)));
         };
         let window = self.window.map(|window| Window { from: window.from, to: window.to, clock: window.clock });
         Ok(Target { what: Some(what), window })

@@ -108,6 +108,20 @@ pub(super) struct Polled {
     caught_up: bool,
 }
 
+/// An event of the stream, as the fields of a Server-Sent Event.
+#[derive(Serialize, ToSchema)]
+#[allow(dead_code, reason = "it describes what is written field by field")]
+struct StreamEvent {
+    /// `begin`, `change`, `end`, `digest`, `caught-up`, `heartbeat`, `behind`, `problem` or `closing`.
+    event: String,
+    /// The cursor after which to go on.
+    id: Option<String>,
+    /// JSON.
+    data: String,
+    /// When to come back, in ms.
+    retry: Option<u64>,
+}
+
 /// Follow what changes: Server-Sent Events, or with `Accept: application/json` by long poll.
 ///
 /// Delivery is at least once and in order, and each record has the cursor from which to go on. What is no longer kept is never passed over
@@ -118,7 +132,7 @@ pub(super) struct Polled {
     params(("space" = String, Path, description = "The space"), Following,
         ("Last-Event-ID" = Option<String>, Header, description = "The cursor after which to go on; browsers send it by themselves")),
     responses(
-        (status = 200, description = "The stream, or what there is of it", content((String = "text/event-stream"), (Polled = "application/json"))),
+        (status = 200, description = "The stream, or what there is of it", content((StreamEvent = "text/event-stream"), (Polled = "application/json"))),
         (status = "4XX", description = "Refused", body = Problem, content_type = "application/problem+json"),
         (status = "5XX", description = "Could not", body = Problem, content_type = "application/problem+json"),
     )

@@ -10,6 +10,7 @@
 //! In `recant.members` each process announces what it serves: the key is its name, the value JSON such as
 //! `{"member":"…","partitions":[0,3],"pid":4711,"version":"…"}`; one that leaves takes it away.
 
+pub mod held;
 pub mod phases;
 mod standby;
 mod worker;
@@ -32,6 +33,7 @@ use recant_eventlog::{
 use recant_projections::fold::Forms;
 
 use self::{
+    held::Held,
     phases::Ended,
     standby::Standby,
     worker::{Work, Worker},
@@ -104,6 +106,7 @@ pub struct Server {
     member: String,
     workers: BTreeMap<u32, Worker>,
     standbys: BTreeMap<u32, Standby>,
+    held: Held,
     tell: Sender<Told>,
     told: Receiver<Told>,
 }
@@ -124,9 +127,15 @@ impl Server {
             member,
             workers: BTreeMap::new(),
             standbys: BTreeMap::new(),
+            held: Held::default(),
             tell,
             told,
         })
+    }
+
+    /// The states that it holds, for those who read them while it serves.
+    pub fn held(&self) -> Held {
+        self.held.clone()
     }
 
     /// Serves until it is told to stop, and then gives everything up. `observe` is told of what happens.
@@ -200,6 +209,7 @@ impl Server {
             partition,
             limit: BatchLimit { read: BATCH, forms, ..BatchLimit::default() },
             memory: self.options.memory.clone(),
+            held: self.held.clone(),
         }
     }
 

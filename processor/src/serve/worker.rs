@@ -17,6 +17,7 @@ use recant_projections::store::behind::WriteBehind;
 
 use super::{
     Told,
+    held::Held,
     phases::{CatchingUp, Ended, Next, Orders, Restoring, Serving},
 };
 use crate::{
@@ -39,6 +40,7 @@ pub(super) struct Work {
     pub(super) partition: u32,
     pub(super) limit: BatchLimit,
     pub(super) memory: Memory,
+    pub(super) held: Held,
 }
 
 /// A partition's thread.
@@ -118,6 +120,7 @@ fn one_life(
     begins_to_serve: &mut dyn FnMut(&mut Serving<KafkaLog, WriteBehind>),
 ) -> Result<Ended, DriveError> {
     let (store, mut sealer) = open_state(&work.data, work.partition, &work.memory)?;
+    let reader = store.reader();
     let restoring = Restoring::begin(work.log.clone(), store, work.partition, work.limit)?;
     let catching_up: CatchingUp<_, _> = match restoring.restore(orders)? {
         Next::Phase(phase) => phase,
@@ -128,6 +131,7 @@ fn one_life(
         Next::Phase(phase) => phase,
         Next::Ended(ended) => return Ok(ended),
     };
+    let _held = work.held.hold(work.partition, reader);
     begins_to_serve(&mut serving);
     let ended = serving.serve(orders)?;
     sealer.seal(0);
