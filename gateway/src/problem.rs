@@ -47,6 +47,9 @@ pub struct Problem {
     /// The earliest place in the change stream from which one can still follow, where what was asked for is gone.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub earliest: Option<String>,
+    /// After so many seconds it may be tried again, where that is known.
+    #[serde(skip)]
+    pub retry_after_s: Option<u64>,
     /// What it is to the one who asked.
     #[serde(skip)]
     pub sort: Sort,
@@ -62,6 +65,7 @@ impl Problem {
             position: None,
             line: None,
             earliest: None,
+            retry_after_s: None,
             sort,
         }
     }

@@ -1,4 +1,5 @@
-//! What a server sends over OTLP, where the standard variables name a place: its measures, and the span of a request in its caller's trace.
+//! What a server sends over OTLP, where the standard variables name a place: its measures, and the span of a request in its caller's trace. And
+//! what Prometheus finds at `/metrics`.
 
 // Helpers of tests fail as tests do.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -6,13 +7,15 @@
 use std::{
     io::{BufRead, BufReader, Read, Write},
     net::{TcpListener, TcpStream},
+    process::Command,
     sync::mpsc,
 };
 
 use recant_tests::{
     binary::{Desk, PATIENCE, Process, text},
-    served::client,
+    served::{Server, client},
 };
+use reqwest::Method;
 
 const TRACE_ID: [u8; 16] =
     [0x0a, 0xf7, 0x65, 0x19, 0x16, 0xcd, 0x43, 0xdd, 0x84, 0x48, 0xeb, 0x21, 0x1c, 0x80, 0x31, 0x9c];
@@ -84,4 +87,32 @@ fn measures_and_the_callers_trace_are_sent_where_the_variables_say() {
         spans |= path == "/v1/traces" && holds(&body, &TRACE_ID) && holds(&body, b"/v1/spaces/{space}/events");
         measures |= path == "/v1/metrics" && holds(&body, b"recant.events");
     }
+}
+
+#[test]
+fn a_real_prometheus_loads_the_alerts_and_finds_what_they_name() {
+    let desk = Desk::new();
+    let server = Server::start(&desk);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let observed = serde_json::json!({ "id": "e", "observed": { "node": "n", "source": "s" } });
+        server.request(Method::POST, "acme", "events").json(&observed).send().await.unwrap();
+        let retracted = serde_json::json!({ "targets": [{ "source": "s" }], "reason": "r" });
+        server.request(Method::POST, "acme", "retractions").json(&retracted).send().await.unwrap();
+    });
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/check-alerts");
+    let checked = Command::new(script).arg(server.url.strip_prefix("http://").unwrap()).output().unwrap();
+    let (said, complained) = (String::from_utf8_lossy(&checked.stdout), String::from_utf8_lossy(&checked.stderr));
+    assert!(checked.status.success(), "{said}{complained}");
+    // What has not happened here yet.
+    let absent: Vec<&str> = said.lines().filter_map(|line| line.strip_prefix("not measured yet: ")).collect();
+    let expected = [
+        "recant_commits_aborted_total",
+        "recant_engine_suspects_total",
+        "recant_refused_total",
+        "recant_rejected_total",
+        "recant_spaces_turned_total",
+    ];
+    assert_eq!(absent, expected, "{said}");
+    assert_eq!(server.end(), 0);
 }
