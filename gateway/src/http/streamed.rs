@@ -35,6 +35,8 @@ const POLL_MS_DEFAULT: u64 = 25_000;
 const POLL_MS_MAX: u64 = 60_000;
 /// A chunk that has so many bytes is sent; more may be at hand.
 const CHUNK_BYTES: usize = 32 << 10;
+/// When to come back after a break.
+const RETRY_MS: u64 = 1_000;
 /// When to come back: after the server has ended, spread out so that not all come at once; and where what was asked for is gone.
 const RETRY_MS_MIN: u64 = 500;
 const RETRY_MS_SPREAD: u64 = 10;
@@ -182,6 +184,7 @@ fn events(mut follower: Follower, following: &Following) -> Response {
     let heartbeat_ms = following.heartbeat_ms.unwrap_or(HEARTBEAT_MS_DEFAULT).max(HEARTBEAT_MS_MIN);
     let framer = Framer::new(follower.selection().clone());
     let mut told = String::new();
+    frames::retry(&mut told, RETRY_MS);
     if let Some(last) = follower.take_owed() {
         framer.end(&last, &mut told);
     }
