@@ -9,7 +9,7 @@ FIRST ?= 0
 ROUNDS ?= 20
 MINUTES ?= 60
 
-.PHONY: help needs build demo test lint oracle sim crash soak fuzz bench kafka
+.PHONY: help needs build demo test lint oracle sim crash soak fuzz bench kafka conformance
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -54,6 +54,11 @@ crash: needs ## kill -9 at every step ROUNDS=20 times, also on Kafka, losses of 
 soak: needs ## everything at once for MINUTES=60, with kills; memory, disk, digests each minute; figures into results/
 	cargo build $(CARGO_FLAGS) -p recant -p recant-tests --bin recant --bin soak
 	cargo run $(CARGO_FLAGS) --quiet -p recant-tests --bin soak -- $(MINUTES)
+
+conformance: needs ## other people's suites against ours: EventSource, OpenAPI
+	cargo build $(CARGO_FLAGS) -p recant
+	scripts/conformance-eventsource
+	scripts/conformance-openapi
 
 fuzz: needs ## libFuzzer on every reader of bytes, or one (NAME=events), for MINUTES=60 in all
 	scripts/fuzz $(NAME) $(MINUTES)
