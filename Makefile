@@ -9,7 +9,7 @@ FIRST ?= 0
 ROUNDS ?= 20
 MINUTES ?= 60
 
-.PHONY: help needs build demo test lint oracle sim crash soak fuzz conformance bench kafka
+.PHONY: help needs build demo test lint oracle sim crash soak fuzz bench kafka conformance
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -55,13 +55,16 @@ soak: needs ## everything at once for MINUTES=60, with kills; memory, disk, dige
 	cargo build $(CARGO_FLAGS) -p recant -p recant-tests --bin recant --bin soak
 	cargo run $(CARGO_FLAGS) --quiet -p recant-tests --bin soak -- $(MINUTES)
 
-fuzz: needs ## libFuzzer on every reader of bytes, or one (NAME=events), for MINUTES=60 in all
-	scripts/fuzz $(NAME) $(MINUTES)
-
-conformance: needs ## other people's suites against ours: MCP's own, its official clients; the alert rules against a real Prometheus
-	cargo build $(CARGO_FLAGS) --workspace --example conformance
+conformance: needs ## other people's suites against ours: EventSource, OpenAPI, MCP's own and its official clients; the alert rules
+	cargo build $(CARGO_FLAGS) -p recant
+	cargo build $(CARGO_FLAGS) -p recant-gateway --example conformance
+	scripts/conformance-eventsource
+	scripts/conformance-openapi
 	scripts/conformance-mcp "$${CARGO_TARGET_DIR:-target}/release/examples/conformance"
 	scripts/check-alerts
+
+fuzz: needs ## libFuzzer on every reader of bytes, or one (NAME=events), for MINUTES=60 in all
+	scripts/fuzz $(NAME) $(MINUTES)
 
 bench: needs ## one benchmark (NAME=heart, ingest, opening, spaces, settings, replay, what_if, verify, kafka, memory), or all; figures into results/
 	$(if $(filter kafka all,$(NAME)),@scripts/install-kafka-needs >/dev/null)

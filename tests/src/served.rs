@@ -97,9 +97,16 @@ impl Server {
     pub fn start_with(desk: &Desk, arguments: &[&str]) -> Server {
         let mut all = vec!["--json", "serve", "--listen", "127.0.0.1:0"];
         all.extend(arguments);
-        let mut process = Process::start(desk.command(all));
-        let begun = process.json();
-        assert_eq!(begun["told"], "listening", "{begun}");
+        Server::of(desk.command(all))
+    }
+
+    /// Of a command that serves, with `--json`.
+    pub fn of(command: std::process::Command) -> Server {
+        let mut process = Process::start(command);
+        let mut begun = process.json();
+        while begun["told"] != "listening" {
+            begun = process.json();
+        }
         Server { process, caller: Caller { url: text(&begun["url"]).to_owned(), client: client() } }
     }
 

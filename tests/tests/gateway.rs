@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use recant_tests::{
     binary::{Desk, Random, items, number, story, text, texts, wait_until},
+    kafka::{broker::Broker, instance, member::command},
     served::{Answer, Caller, Follower, Server, Told, client},
 };
 use reqwest::{Method, StatusCode};
@@ -497,6 +498,101 @@ async fn the_past_is_served_to_read_alone() {
         server.request(Method::GET, "default", "changes?from=earliest&wait_ms=0").header("accept", "application/json");
     assert_eq!(items(&Answer::of(polled.send().await.unwrap()).await.ok()).len(), 0);
     assert_eq!(server.end(), 0);
+}
+
+/// The same command gives the same output, whether it reads a directory or asks a server.
+#[tokio::test]
+async fn commands_say_the_same_of_a_server_as_of_its_directory() {
+    let desk = Desk::new();
+    let server = Server::start(&desk);
+    let asked = |arguments: &[&str]| {
+        let mut command = desk.command(arguments);
+        command.env("RECANT_URL", &server.url);
+        recant_tests::binary::run(command)
+    };
+    let mut events = story::events();
+    events.push(json!({"id": "e-portal", "observed": {"node": "o-other", "source": "web:portal", "content": {"text": "other"}}}));
+    events.push(json!({"id": "e-nothing"}));
+    let file = desk.lines("events.jsonl", &events);
+    let summary = asked(&["append", &file, "--json"]).exited(1).document();
+    assert_eq!(["accepted", "rejected"].map(|fate| number(&summary[fate])), [story::events().len() as u64, 2]);
+    assert_eq!(texts(summary["rejections"].as_array().unwrap(), "type"), ["event_id_taken", "missing_body"]);
+    assert_eq!(number(&summary["rejections"][0]["line"]), events.len() as u64 - 1);
+
+    let preview = ["retract", "--source", "web:portal", "--by", "kim", "--id", "r-1", "--preview"];
+    let [remote, local] = [asked(&preview).exited(0).text(), desk.done(preview)];
+    assert_eq!(remote, local, "for people, too");
+    asked(&["retract", "--source", "web:portal", "--by", "kim", "--id", "r-1"]).exited(0);
+    for arguments in [
+        &["list"][..],
+        &["list", "--limit", "3"],
+        &["list", "--status", "out", "--kind", "action"],
+        &["list", "--sources"],
+        &["list", "--retractions"],
+        &["list", "--as-of", "0:11"],
+        &["explain", "a-pay"],
+        &["explain", "a-pay", "--limit", "2"],
+        &["rejected", "list"],
+        &["watch", "--from", "earliest", "--until-caught-up"],
+        &["watch", "--from", "earliest", "--until-caught-up", "--kind", "action"],
+    ] {
+        for arguments in [arguments.to_vec(), [arguments, &["--json"]].concat()] {
+            assert_eq!(asked(&arguments).exited(0).text(), desk.done(&arguments), "{arguments:?}");
+        }
+    }
+    assert_eq!(asked(&["explain", "no-such-node"]).exited(1).stderr, desk.run(["explain", "no-such-node"]).stderr);
+    assert!(asked(&["retract", "--node", "a-mail", "--id", "r-1"]).exited(1).stderr.contains("taken"));
+    assert!(asked(&["doctor"]).exited(2).stderr.contains("--url"));
+    assert_eq!(asked(&["reinstate", "r-1", "--json"]).exited(0).document()["changed"], 5);
+    assert_eq!(server.end(), 0);
+    assert!(asked_nobody(&desk).contains("unreachable"));
+}
+
+/// What a command says where nobody listens.
+fn asked_nobody(desk: &Desk) -> String {
+    let mut command = desk.command(["list", "--url", "http://127.0.0.1:1"]);
+    command.env_remove("RECANT_DATA");
+    recant_tests::binary::run(command).exited(3).stderr
+}
+
+/// Two processes share a log on Kafka, and stand by for each other: either answers for every space, and tells its stream.
+#[tokio::test]
+async fn a_log_on_kafka_is_served_by_all_who_hold_its_states() {
+    let (desk, instance) = (Desk::new(), instance("gateway"));
+    let address = Broker::shared().address();
+    let serve = |data: &str| {
+        let data = desk.path(data);
+        let arguments = ["--json", "serve", "--listen", "127.0.0.1:0", "--partitions", "2", "--standby", "all"];
+        let mut serving = command(&desk, &address, &instance, &arguments);
+        serving.env("RECANT_DATA", data);
+        Server::of(serving)
+    };
+    let one = serve("one");
+    let other = serve("other");
+    one.publish("default", &story::events()).await;
+    let committed = one.post("retractions", &portal("r-1")).await.ok();
+    assert_eq!(texts(committed["changes"].as_array().unwrap(), "node"), story::FALLEN);
+    let path = format!("nodes?status=out&at_least={}", text(&committed["position"]));
+    for server in [&one, &other] {
+        // A partition that is moving is told as such, and asked for again.
+        let page = loop {
+            let answer = server.get(&path).await;
+            if answer.status != StatusCode::SERVICE_UNAVAILABLE {
+                break answer.ok();
+            }
+            assert!(["elsewhere", "not_reached"].contains(&text(&answer.body["type"])), "{}", answer.body);
+        };
+        assert_eq!(items(&page).len(), story::FALLEN.len());
+        let mut stream = server.follow("default", "from=earliest", None).await;
+        for node in story::FALLEN {
+            assert_eq!(stream.next_of("change").await.data["node"], node);
+        }
+        assert_eq!(stream.next().await.unwrap().event, "end");
+    }
+    let fresh = [one.get("digest?fresh=true").await.ok(), other.get("digest?fresh=true").await.ok()];
+    assert_eq!(fresh[0], fresh[1], "the same state at the same position");
+    one.post("events", &story::observed("o-portal", "web:other", "other")).await.problem(409, "event_id_taken");
+    assert_eq!((one.end(), other.end()), (0, 0));
 }
 
 #[tokio::test]

@@ -99,9 +99,13 @@ fn decide(place: &Place, event: &Event, decision: &Decision, output: &mut Output
     Ok(Exit::Done)
 }
 
+/// A server tells at most so many changes at once; the change stream has all.
+const CHANGES_TOLD_MAX: usize = 10_000;
+
 /// Has a server decide it.
 fn ask(remote: &Remote, event: &Event, decision: &Decision) -> Result<Outcome> {
-    let query = [("preview", decision.preview.to_string()), ("limit", decision.limit.to_string())];
+    let query =
+        [("preview", decision.preview.to_string()), ("limit", decision.limit.min(CHANGES_TOLD_MAX).to_string())];
     let answer = match &event.body {
         Some(Body::Retracted(retracted)) => {
             let mut body = wire::to_json(retracted);

@@ -124,12 +124,9 @@ fn append_gathered(appender: &Appender, gathered: Vec<Request>, processed: &thre
     let mut positions = match appended {
         Ok(positions) => positions.into_iter(),
         Err(error) => {
-            // Each is told the same; the error itself can be given to one alone.
-            let text = error.to_string();
-            let mut error = Some(error);
+            let error = Arc::new(error);
             for (_, caller, _) in callers {
-                let told = error.take().unwrap_or_else(|| LogError::NotAccepting(text.clone()));
-                let _ = caller.send(Err(told.into()));
+                let _ = caller.send(Err(HostError::Append(error.clone())));
             }
             return true;
         }

@@ -16,6 +16,9 @@ pub enum HostError {
     /// The log failed.
     #[error(transparent)]
     Log(#[from] LogError),
+    /// An append failed, which several have shared.
+    #[error("{0}")]
+    Append(Arc<LogError>),
     /// The state failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -92,6 +95,7 @@ impl From<HostError> for Problem {
             }
             HostError::Closing => Problem::new(Sort::CouldNot, "closing", "The server is shutting down", detail),
             HostError::Log(cause) => known(cause),
+            HostError::Append(cause) => known(&**cause),
             HostError::Store(cause) => known(cause),
             HostError::View(cause) => known(cause),
             HostError::Page(cause) => known(cause),

@@ -122,11 +122,9 @@ fn append_gathered(door: &Door, gathered: Vec<Request>, unknown: &threads::SyncS
     let appended = match door.append(events) {
         Ok(appended) => appended,
         Err(error) => {
-            let text = error.to_string();
-            let mut error = Some(error);
+            let error = Arc::new(error);
             for (_, caller) in callers {
-                let told = error.take().unwrap_or_else(|| LogError::Unreachable(text.clone()));
-                let _ = caller.send(Err(told.into()));
+                let _ = caller.send(Err(HostError::Append(error.clone())));
             }
             return true;
         }

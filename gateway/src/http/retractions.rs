@@ -142,16 +142,20 @@ pub(super) struct Deciding {
     /// Say what would happen, and change nothing.
     #[serde(default)]
     preview: bool,
-    /// Tell at most so many changes; 1000 if it is not said.
-    limit: Option<usize>,
+    /// Tell at most so many changes, up to 10000; 1000 if it is not said.
+    #[param(maximum = 10000)]
+    limit: Option<u32>,
 }
 
-const CHANGES_TOLD_DEFAULT: usize = 1_000;
-const CHANGES_TOLD_MAX: usize = 10_000;
+const CHANGES_TOLD_DEFAULT: u32 = 1_000;
+const CHANGES_TOLD_MAX: u32 = 10_000;
 
 impl Deciding {
-    fn changes_max(&self) -> usize {
-        self.limit.unwrap_or(CHANGES_TOLD_DEFAULT).min(CHANGES_TOLD_MAX)
+    fn changes_max(&self) -> Result<usize, Problem> {
+        match self.limit.unwrap_or(CHANGES_TOLD_DEFAULT) {
+            limit @ ..=CHANGES_TOLD_MAX => Ok(limit as usize),
+            limit => Err(Problem::wrong_request(format!("limit is {limit}; it is at most {CHANGES_TOLD_MAX}"))),
+        }
     }
 }
 
@@ -261,7 +265,7 @@ async fn decide(
     basis: &Basis,
 ) -> Result<Response, Problem> {
     let mut event = read::check(event).map_err(|refused| Problem::refused(Sort::Wrong, &refused.violation))?;
-    let changes_max = deciding.changes_max();
+    let changes_max = deciding.changes_max()?;
     if deciding.preview {
         let space = gateway.seen(caller, &event.space).to_owned();
         let asked = event.clone();

@@ -16,7 +16,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::{
     Gateway,
-    ask::{Path, Query, limit},
+    ask::{Milliseconds, Path, Query, limit},
     nodes::{KindOfNode, Status},
 };
 use crate::{
@@ -28,13 +28,15 @@ use crate::{
 
 const EVENT_STREAM: &str = "text/event-stream";
 /// So often a follower hears something, if only where it is.
-const HEARTBEAT_MS_DEFAULT: u64 = 15_000;
-const HEARTBEAT_MS_MIN: u64 = 100;
+const HEARTBEAT: Duration = Duration::from_secs(15);
+const HEARTBEAT_MIN: Duration = Duration::from_millis(100);
 /// So long a long poll waits for something to tell.
-const POLL_MS_DEFAULT: u64 = 25_000;
-const POLL_MS_MAX: u64 = 60_000;
+const POLL: Duration = Duration::from_secs(25);
+const POLL_MAX: Duration = Duration::from_secs(60);
 /// A chunk that has so many bytes is sent; more may be at hand.
 const CHUNK_BYTES: usize = 32 << 10;
+/// When to come back after a break.
+const RETRY_MS: u64 = 1_000;
 /// When to come back: after the server has ended, spread out so that not all come at once; and where what was asked for is gone.
 const RETRY_MS_MIN: u64 = 500;
 const RETRY_MS_SPREAD: u64 = 10;
@@ -66,9 +68,11 @@ pub(super) struct Following {
     #[serde(default)]
     digests: bool,
     /// Server-Sent Events: a heartbeat after so many milliseconds in which nothing was told.
-    heartbeat_ms: Option<u64>,
+    #[param(value_type = Option<u32>, maximum = 600000)]
+    heartbeat_ms: Option<Milliseconds>,
     /// Long poll: wait at most so many milliseconds for something to tell.
-    wait_ms: Option<u64>,
+    #[param(value_type = Option<u32>, maximum = 600000)]
+    wait_ms: Option<Milliseconds>,
     /// Long poll: at most so many changes, 1 to 1000; 100 if it is not said.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
@@ -183,21 +187,15 @@ fn event_stream(body: Body) -> Response {
 
 /// A stream that goes on as its reader takes what it is sent: whoever does not read costs nothing but what it holds.
 fn events(mut follower: Follower, following: &Following, permit: StreamPermit) -> Response {
-    let heartbeat_ms = following.heartbeat_ms.unwrap_or(HEARTBEAT_MS_DEFAULT).max(HEARTBEAT_MS_MIN);
+    let heartbeat = following.heartbeat_ms.map_or(HEARTBEAT, Duration::from).max(HEARTBEAT_MIN);
     let framer = Framer::new(follower.selection().clone());
     let mut told = String::new();
+    frames::retry(&mut told, RETRY_MS);
     if let Some(last) = follower.take_owed() {
         framer.end(&last, &mut told);
     }
-    let telling = Telling {
-        follower,
-        framer,
-        heartbeat: Duration::from_millis(heartbeat_ms),
-        told,
-        told_at: Instant::now(),
-        is_over: false,
-        _permit: permit,
-    };
+    let telling =
+        Telling { follower, framer, heartbeat, told, told_at: Instant::now(), is_over: false, _permit: permit };
     let chunks = futures_util::stream::unfold(telling, |mut telling| async move {
         let chunk = telling.chunk().await?;
         Some((Ok::<Bytes, Infallible>(chunk), telling))
@@ -264,8 +262,7 @@ impl Telling {
 
 async fn poll(mut follower: Follower, following: &Following) -> Result<Polled, Problem> {
     let items_max = limit(following.limit)?;
-    let wait_ms = following.wait_ms.unwrap_or(POLL_MS_DEFAULT).min(POLL_MS_MAX);
-    let deadline = Instant::now() + Duration::from_millis(wait_ms);
+    let deadline = Instant::now() + following.wait_ms.map_or(POLL, Duration::from).min(POLL_MAX);
     let selection = follower.selection().clone();
     let mut polled = Polled { items: Vec::new(), cursor: String::new(), caught_up: false };
     while polled.items.len() < items_max {

@@ -124,6 +124,7 @@ impl Follower {
             }
             Next::InLog if self.is_live => {
                 self.is_live = false;
+                self.is_told_caught_up = false;
                 return Ok(Some(Told::Behind));
             }
             Next::InLog => self.read_log().await?,

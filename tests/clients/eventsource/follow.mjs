@@ -1,8 +1,9 @@
 // A browser's EventSource (the npm package `eventsource`) follows a server while it is written to, and is broken off again and again:
-// the connection is closed under it, and it resumes by itself with Last-Event-ID; or it is closed and another begins where it was.
+// its connection is cut, and it resumes by itself with Last-Event-ID; or it is closed, and another begins where it was.
 //
 // Every change must come, in order, and repeats must be told by their cursors.
 // Usage: node follow.mjs URL CHANGES BREAKS; the last line is a RESULT.
+import { connect, createServer } from 'node:net'
 import { EventSource } from 'eventsource'
 
 const [url, changesText, breaksText] = process.argv.slice(2)
@@ -24,7 +25,6 @@ async function publish(first) {
 }
 
 let lastEventId
-let signal
 let source
 let broken = 0
 let resumedByItself = 0
@@ -32,16 +32,23 @@ const seen = new Set()
 const order = []
 let repeated = 0
 
-// What EventSource fetches with: so that its connection can be closed under it.
-function breakable(input, init) {
-  if (init.headers['Last-Event-ID']) resumedByItself++
-  signal = new AbortController()
-  return fetch(input, { ...init, signal: AbortSignal.any([init.signal, signal.signal].filter(Boolean)) })
-}
+// What lies between: connections through it are cut off under those who use them.
+const { hostname, port } = new URL(url)
+const open = new Set()
+const between = createServer((near) => {
+  const far = connect(Number(port), hostname)
+  const cut = () => { near.destroy(); far.destroy(); open.delete(cut) }
+  near.pipe(far).pipe(near)
+  for (const end of [near, far]) end.on('error', cut).on('close', cut)
+  near.once('data', (head) => { if (/^last-event-id:/im.test(head.toString('latin1'))) resumedByItself++ })
+  open.add(cut)
+})
+await new Promise((listening) => between.listen(0, '127.0.0.1', listening))
+const through = `http://127.0.0.1:${between.address().port}/v1/spaces/eventsource`
 
 function begin() {
   const from = lastEventId ? `from=${encodeURIComponent(lastEventId)}` : 'from=earliest'
-  source = new EventSource(`${space}/changes?${from}`, { fetch: breakable })
+  source = new EventSource(`${through}/changes?${from}`)
   for (const name of ['change', 'end', 'caught-up', 'heartbeat']) {
     source.addEventListener(name, (event) => {
       if (event.lastEventId) lastEventId = event.lastEventId
@@ -57,7 +64,7 @@ function take(event) {
   if (broken < breaks && Math.random() < (2 * breaks) / changes) {
     broken++
     if (broken % 2) {
-      signal.abort()
+      for (const cut of [...open]) cut()
     } else {
       source.close()
       begin()
