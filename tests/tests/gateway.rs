@@ -9,7 +9,11 @@
     reason = "a test fails by panicking, and tells what it did"
 )]
 
-use std::time::Duration;
+use std::{
+    io::{Read, Write},
+    net::TcpStream,
+    time::Duration,
+};
 
 use recant_tests::{
     binary::{Desk, Random, items, number, story, text, texts, wait_until},
@@ -78,6 +82,21 @@ async fn the_story_is_told_over_http() {
         assert_eq!(server.get(path).await.ok(), desk.json(arguments), "{path}");
     }
     assert_eq!(server.end(), 0);
+}
+
+/// The same retraction over HTTP, typed, and as an event over HTTP: the same state.
+#[tokio::test]
+async fn a_retraction_leaves_the_same_state_through_whichever_door_it_comes() {
+    let (called, typed, published) = (Desk::new(), Desk::new(), Desk::new());
+    let server = telling(&called).await;
+    server.post("retractions", &json!({"id": "r-1", "targets": [{"source": "web:portal"}], "by": "kim"})).await.ok();
+    let digest = text(&server.get("digest").await.ok()["digest"]).to_owned();
+    typed.append(&story::events());
+    typed.done(["retract", "--source", "web:portal", "--id", "r-1", "--by", "kim"]);
+    assert_eq!(typed.digest(), digest);
+    let server = telling(&published).await;
+    server.publish("default", &[story::retracted("r-1", "web:portal")]).await;
+    assert_eq!(text(&server.get("digest").await.ok()["digest"]), digest);
 }
 
 /// The node that is explained, without what an explanation adds to it.
@@ -194,11 +213,23 @@ async fn what_cannot_be_asked_is_a_problem_with_a_code() {
     let not_reached = server.get("nodes?at_least=0:4711&wait_ms=20").await;
     assert_eq!(not_reached.position.as_deref(), Some("0:11"));
     not_reached.problem(503, "not_reached");
-    let large = server.request(Method::POST, "default", "events").header("content-type", "application/json");
-    let large = large.body(vec![b' '; 17 << 20]).send().await.unwrap();
-    Answer::of(large).await.problem(413, "body_too_large");
+    assert!(announced(&server, 17 << 20).contains("body_too_large"), "refused before it is sent");
     let passed = json!({"targets": [{"source": "web:portal"}], "only_if_position": "0:3"});
     server.post("retractions", &passed).await.problem(412, "position_passed");
+}
+
+/// What is answered to the head of a request whose body has so many bytes.
+fn announced(server: &Caller, body_bytes: usize) -> String {
+    let mut connection = TcpStream::connect(server.url.strip_prefix("http://").unwrap()).unwrap();
+    write!(
+        connection,
+        "POST /v1/spaces/default/events HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {body_bytes}\r\n\r\n"
+    )
+    .unwrap();
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
+    answer
 }
 
 #[tokio::test]
@@ -516,8 +547,9 @@ async fn commands_say_the_same_of_a_server_as_of_its_directory() {
     let file = desk.lines("events.jsonl", &events);
     let summary = asked(&["append", &file, "--json"]).exited(1).document();
     assert_eq!(["accepted", "rejected"].map(|fate| number(&summary[fate])), [story::events().len() as u64, 2]);
-    assert_eq!(texts(summary["rejections"].as_array().unwrap(), "type"), ["event_id_taken", "missing_body"]);
-    assert_eq!(number(&summary["rejections"][0]["line"]), events.len() as u64 - 1);
+    // What is no event is refused here, and at once; the other by the server.
+    assert_eq!(texts(summary["rejections"].as_array().unwrap(), "type"), ["missing_body", "event_id_taken"]);
+    assert_eq!(number(&summary["rejections"][1]["line"]), events.len() as u64 - 1);
 
     let preview = ["retract", "--source", "web:portal", "--by", "kim", "--id", "r-1", "--preview"];
     let [remote, local] = [asked(&preview).exited(0).text(), desk.done(preview)];
@@ -591,7 +623,7 @@ async fn a_log_on_kafka_is_served_by_all_who_hold_its_states() {
     }
     let fresh = [one.get("digest?fresh=true").await.ok(), other.get("digest?fresh=true").await.ok()];
     assert_eq!(fresh[0], fresh[1], "the same state at the same position");
-    one.post("events", &story::observed("o-portal", "web:other", "other")).await.problem(409, "event_id_taken");
+    one.post("events", &story::observed("o-portal", "web:other", "other")).await.problem(409, "node_id_taken");
     assert_eq!((one.end(), other.end()), (0, 0));
 }
 

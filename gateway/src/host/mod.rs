@@ -8,6 +8,7 @@
 mod embedded;
 mod error;
 mod fates;
+mod gather;
 mod kafka;
 mod log;
 mod past;
@@ -24,7 +25,7 @@ use recant_processor::{
 };
 use recant_projections::{fold::Fate, store::rocks::Reader};
 use recant_proto::{names, position::Position};
-use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::sync::{Semaphore, watch};
 
 use self::{embedded::Embedded, kafka::Kafka, past::Past};
 pub use self::{
@@ -38,14 +39,6 @@ use crate::observe::traces;
 const READS_MAX: usize = 16;
 /// So many wait at most; beyond that they are refused at once.
 const READS_WAITING_MAX: usize = 4_096;
-
-/// What an append is answered with.
-struct Accepted {
-    /// Where the events lie, durable.
-    positions: Vec<Position>,
-    /// What becomes of them; never, if that is not learned.
-    fates: oneshot::Receiver<Vec<Fate>>,
-}
 
 /// How far processing has come.
 #[derive(Debug, Clone, Default)]
@@ -172,6 +165,11 @@ impl Host {
     /// The partition of a space.
     pub fn partition_of(&self, space: &str) -> u32 {
         names::partition_of(space.as_bytes(), self.inner.log.partitions())
+    }
+
+    /// Whether the state of a partition is here.
+    pub fn holds(&self, partition: u32) -> bool {
+        self.reader(partition).is_ok()
     }
 
     /// Whether nothing can be appended here.

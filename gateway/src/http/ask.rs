@@ -85,25 +85,8 @@ pub(super) struct Demand {
     wait_ms: Option<Milliseconds>,
 }
 
-/// How new the state of a preview must be.
-#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-pub(super) struct Basis {
-    /// A preview: with everything up to this position (`partition:offset`), which a write gave.
-    at_least: Option<String>,
-    /// A preview: with everything that was in the log when the question came.
-    #[serde(default)]
-    fresh: bool,
-}
-
-impl Basis {
-    pub(super) fn freshness(&self) -> Result<Freshness, Problem> {
-        freshness(self.at_least.as_deref(), self.fresh)
-    }
-}
-
 /// What is fresh has every position that a write has given.
-fn freshness(at_least: Option<&str>, fresh: bool) -> Result<Freshness, Problem> {
+pub(super) fn freshness(at_least: Option<&str>, fresh: bool) -> Result<Freshness, Problem> {
     match at_least {
         _ if fresh => Ok(Freshness::Fresh),
         None => Ok(Freshness::Now),

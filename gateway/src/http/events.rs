@@ -81,6 +81,7 @@ impl Waiting {
 /// What became of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
+#[schema(as = Fate)]
 enum Told {
     /// It was applied.
     Accepted,
