@@ -210,7 +210,7 @@ fn another_process_that_fails_is_an_error() {
 #[test]
 fn a_story_is_told_in_an_empty_directory_only() {
     let directory = tempfile::tempdir().unwrap();
-    let exit = |path: &Path| check_empty(path).map_err(|error| crate::failure::problem_of(&error).exit);
+    let exit = |path: &Path| check_empty(path).map_err(|error| Exit::from(crate::failure::problem_of(&error).sort));
     assert_eq!(exit(directory.path()), Ok(()));
     assert_eq!(exit(&directory.path().join("absent")), Ok(()));
     let file = directory.path().join("file");
