@@ -156,12 +156,12 @@ pub(super) async fn changes(
         Err(exceeded) => return exceeded.into_response(),
     };
     let begun = async {
-        let from = following.from(&headers)?;
-        gateway.streams.follow(space, from, following.selection()).await
+        let (from, items_max) = (following.from(&headers)?, limit(following.limit)?);
+        Ok::<_, Problem>((gateway.streams.follow(space, from, following.selection()).await?, items_max))
     };
     match begun.await {
-        Ok(follower) if wants_events || !accepts.contains("json") => events(follower, &following, permit),
-        Ok(follower) => match poll(follower, &following).await {
+        Ok((follower, _)) if wants_events || !accepts.contains("json") => events(follower, &following, permit),
+        Ok((follower, items_max)) => match poll(follower, &following, items_max).await {
             Ok(polled) => Json(polled).into_response(),
             Err(problem) => problem.into_response(),
         },
@@ -260,8 +260,7 @@ impl Telling {
     }
 }
 
-async fn poll(mut follower: Follower, following: &Following) -> Result<Polled, Problem> {
-    let items_max = limit(following.limit)?;
+async fn poll(mut follower: Follower, following: &Following, items_max: usize) -> Result<Polled, Problem> {
     let deadline = Instant::now() + following.wait_ms.map_or(POLL, Duration::from).min(POLL_MAX);
     let selection = follower.selection().clone();
     let mut polled = Polled { items: Vec::new(), cursor: String::new(), caught_up: false };
