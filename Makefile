@@ -9,7 +9,7 @@ FIRST ?= 0
 ROUNDS ?= 20
 MINUTES ?= 60
 
-.PHONY: help needs build demo test lint oracle sim crash soak fuzz bench kafka
+.PHONY: help needs build demo test lint oracle sim crash soak fuzz bench kafka conformance
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -55,10 +55,18 @@ soak: needs ## everything at once for MINUTES=60, with kills; memory, disk, dige
 	cargo build $(CARGO_FLAGS) -p recant -p recant-tests --bin recant --bin soak
 	cargo run $(CARGO_FLAGS) --quiet -p recant-tests --bin soak -- $(MINUTES)
 
+conformance: needs ## other people's suites against ours: EventSource, OpenAPI, MCP's own and its official clients; the alert rules
+	cargo build $(CARGO_FLAGS) -p recant
+	cargo build $(CARGO_FLAGS) -p recant-gateway --example conformance
+	scripts/conformance-eventsource
+	scripts/conformance-openapi
+	scripts/conformance-mcp "$${CARGO_TARGET_DIR:-target}/release/examples/conformance"
+	scripts/check-alerts
+
 fuzz: needs ## libFuzzer on every reader of bytes, or one (NAME=events), for MINUTES=60 in all
 	scripts/fuzz $(NAME) $(MINUTES)
 
-bench: needs ## one benchmark (NAME=heart, ingest, opening, spaces, reading, settings, replay, what_if, verify, kafka, memory), or all; figures into results/
+bench: needs ## one benchmark (NAME=heart, ingest, opening, spaces, reading, settings, replay, what_if, verify, kafka, gateway, memory), or all; figures into results/
 	$(if $(filter kafka all,$(NAME)),@scripts/install-kafka-needs >/dev/null)
 	$(if $(filter kafka what_if verify all,$(NAME)),cargo build $(CARGO_FLAGS) -p recant)
 	$(if $(filter memory,$(NAME)),,cargo run $(CARGO_FLAGS) -p recant-tests --bin bench -- $(NAME))

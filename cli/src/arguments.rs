@@ -43,6 +43,9 @@ pub struct Common {
     /// The directory with the log and its state
     #[arg(long, global = true, env = "RECANT_DATA", value_name = "DIR")]
     pub data: Option<PathBuf>,
+    /// A running server (`recant serve`) instead of a directory; RECANT_TOKEN is sent as the bearer token
+    #[arg(long, global = true, env = "RECANT_URL", value_name = "URL")]
+    pub url: Option<String>,
     /// The space: one tenant's shared memory
     #[arg(long, global = true, env = "RECANT_SPACE", value_name = "NAME")]
     pub space: Option<String>,
@@ -54,7 +57,7 @@ pub struct Common {
     pub memory_budget: usize,
     #[command(flatten)]
     pub kafka: KafkaArguments,
-    /// A configuration file with `data` and `space` [default: recant/config.toml in the configuration directory]
+    /// A configuration file with `data`, `url` and `space` [default: recant/config.toml in the configuration directory]
     #[arg(long, global = true, env = "RECANT_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
 }
@@ -136,9 +139,9 @@ pub struct Demo {
     after_help = "Examples:\n  recant serve\n  curl -N http://127.0.0.1:7470/v1/spaces/default/changes\n  recant serve --read-only --data ./tuesday --listen 127.0.0.1:7471\n  recant serve --log kafka --brokers localhost:9092 --data ./state\n  RECANT_KAFKA_SASL_PASSWORD=… recant serve --log kafka --brokers broker:9093 --kafka security.protocol=sasl_ssl --kafka sasl.username=recant\n\nOn Kafka the same command on several machines shares the partitions. The how-tos are docs/how-to/serve.md and docs/how-to/kafka.md."
 )]
 pub struct Serve {
-    /// Where HTTP is served, for a log in the data directory; port 0 is any that is free
-    #[arg(long, env = "RECANT_LISTEN", default_value = "127.0.0.1:7470", value_name = "HOST:PORT")]
-    pub listen: std::net::SocketAddr,
+    /// Where HTTP is served; port 0 is any that is free [default: 127.0.0.1:7470; on Kafka only if it is given]
+    #[arg(long, env = "RECANT_LISTEN", value_name = "HOST:PORT")]
+    pub listen: Option<std::net::SocketAddr>,
     /// Who may do what, TLS and quotas; without it everything is allowed, on loopback only. The how-to is docs/how-to/access.md
     #[arg(long, env = "RECANT_ACCESS", value_name = "FILE")]
     pub access: Option<PathBuf>,

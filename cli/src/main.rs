@@ -13,6 +13,7 @@ mod log;
 mod output;
 mod place;
 mod progress;
+mod remote;
 
 use std::process::ExitCode;
 

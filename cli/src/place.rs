@@ -31,6 +31,7 @@ use crate::{
     commands::writer::Writer,
     failure::{Problem, Sort},
     log::ReadableLog,
+    remote::Remote,
 };
 
 /// The configuration file.
@@ -39,6 +40,7 @@ use crate::{
 struct Config {
     data: Option<PathBuf>,
     space: Option<String>,
+    url: Option<String>,
 }
 
 /// What to give for a moment that is no time.
@@ -54,6 +56,8 @@ pub struct Place {
     pub memory_budget_bytes: usize,
     /// The brokers, where the log is on Kafka.
     pub kafka: Option<Settings>,
+    /// A running server, which then has log and state.
+    pub url: Option<String>,
 }
 
 impl Place {
@@ -75,11 +79,26 @@ impl Place {
             is_space_named,
             memory_budget_bytes: common.memory_budget,
             kafka: common.kafka.settings()?,
+            url: common.url.clone().or(config.url).filter(|url| !url.is_empty()),
         })
+    }
+
+    /// The server, if one was named.
+    pub fn remote(&self) -> Result<Option<Remote>> {
+        self.url.as_deref().map(|url| Remote::at(url, &self.space)).transpose()
+    }
+
+    /// Refuses what a server is not asked for.
+    pub fn needs_no_server(&self) -> Result<()> {
+        if self.url.is_none() {
+            return Ok(());
+        }
+        Err(Problem::wrong("this command works on a data directory or on brokers; leave out --url (RECANT_URL)").into())
     }
 
     /// Refuses what only a log in a data directory can do.
     pub fn needs_embedded(&self) -> Result<()> {
+        self.needs_no_server()?;
         if self.kafka.is_none() {
             return Ok(());
         }
@@ -89,6 +108,9 @@ impl Place {
     /// Opens the log to write, in its directory or on brokers; creates it if it is not there, but on brokers, where `recant serve`
     /// does.
     pub fn writer(&self, partitions: u32) -> Result<Writer> {
+        if let Some(remote) = self.remote()? {
+            return Ok(Writer::Remote(remote));
+        }
         match &self.kafka {
             None => Ok(Writer::Embedded(self.open_or_create(partitions)?)),
             Some(settings) => Ok(Writer::Kafka(door(settings)?)),

@@ -14,7 +14,7 @@ use recant_proto::{
     v1::{ByKind, Change, Event, event::Body},
     wire,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// What a retraction or reinstatement comes to.
@@ -31,7 +31,7 @@ pub struct Decided {
 }
 
 /// The answer.
-#[derive(Debug, Serialize, utoipa::ToSchema)]
+#[derive(Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Outcome {
     /// The retraction that began or ended.
     pub retraction: String,
@@ -54,12 +54,12 @@ pub struct Outcome {
     /// Whether there are more.
     pub truncated: bool,
     /// Where the same event was applied before, which is all that it ever does.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub duplicate_of: Option<String>,
 }
 
 /// How many nodes of each kind changed.
-#[derive(Debug, Default, Serialize, utoipa::ToSchema)]
+#[derive(Debug, Default, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ChangedKinds {
     /// Observations.
     pub observation: u32,
@@ -72,7 +72,7 @@ pub struct ChangedKinds {
 }
 
 /// An action that changed.
-#[derive(Debug, Serialize, utoipa::ToSchema)]
+#[derive(Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ChangedAction {
     /// Its id.
     pub id: String,
@@ -82,10 +82,10 @@ pub struct ChangedAction {
     /// Its state.
     pub state: String,
     /// Its amount.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty", default)]
     pub amount: String,
     /// The currency of that.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty", default)]
     pub currency: String,
     /// Its status since.
     pub to: String,
@@ -149,6 +149,14 @@ impl ChangedAction {
             to: change.to.clone(),
         })
     }
+}
+
+/// The change in such JSON.
+pub fn change_of_json(json: &Value) -> Result<Change, serde_json::Error> {
+    let mut json = json.clone();
+    // Which says nothing that the id does not.
+    json.as_object_mut().map(|members| members.remove("cursor"));
+    Change::deserialize(json)
 }
 
 /// How many sources an event names that begins or ends a retraction. Asked before it is applied, since a reinstatement that changes

@@ -11,7 +11,7 @@ use recant_projections::{
     query::PageError,
     store::StoreError,
 };
-use recant_proto::reject::Violation;
+use recant_proto::reject::{Code, Violation};
 use recant_replayer::replay::ReplayError;
 use serde::{Deserialize, Serialize};
 
@@ -47,6 +47,9 @@ pub struct Problem {
     /// The earliest place in the change stream from which one can still follow, where what was asked for is gone.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub earliest: Option<String>,
+    /// After so many seconds it may be tried again, where that is known.
+    #[serde(skip)]
+    pub retry_after_s: Option<u64>,
     /// What it is to the one who asked.
     #[serde(skip)]
     pub sort: Sort,
@@ -62,6 +65,7 @@ impl Problem {
             position: None,
             line: None,
             earliest: None,
+            retry_after_s: None,
             sort,
         }
     }
@@ -84,6 +88,11 @@ impl Problem {
     /// What a request says cannot be read.
     pub fn wrong_request(detail: impl Into<String>) -> Problem {
         Problem::new(Sort::Wrong, "wrong_request", "The request cannot be understood", detail)
+    }
+
+    /// A time or a position is none that can be asked for.
+    pub fn bad_moment(detail: impl Into<String>) -> Problem {
+        Problem::new(Sort::Wrong, "bad_moment", "The moment cannot be asked for", detail)
     }
 
     /// It is not known what became of an event.
@@ -120,8 +129,12 @@ impl Problem {
             "event_too_large" | "text_too_large" | "body_too_large" => 413,
             "content_type" => 415,
             "too_many_requests" => 429,
-            "busy" | "not_ready" | "not_reached" | "closing" | "held" | "unreachable" | "fate_unknown" => 503,
+            "busy" | "elsewhere" | "not_ready" | "not_reached" | "closing" | "held" | "unreachable"
+            | "fate_unknown" => 503,
             "disk_full" => 507,
+            // The request can be read, and what it says cannot be done.
+            "bad_cursor" | "bad_moment" => 422,
+            code if Code::parse(code).is_some() => 422,
             _ => match self.sort {
                 Sort::No => 422,
                 Sort::Wrong => 400,

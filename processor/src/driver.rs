@@ -9,7 +9,7 @@
 
 mod recovery;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use recant_eventlog::{Commit, Committed, Epoch, LogError, Output, ProcessLog, ReadLimit, ReadLog, Record, Topic};
 use recant_projections::{
@@ -191,13 +191,13 @@ impl<L: ProcessLog, S: WriteStore> Driver<L, S> {
         }
         records.retain(|record| record.position.offset < due_before);
         if records.is_empty() {
-            self.measures.lag(0);
+            self.measures.lag(0, None);
             self.partition.finish()?;
             self.partition.load_busy()?;
             return Ok(Step::Idle);
         }
         let end = self.log.recent_end(Topic::Events, self.number)?;
-        self.measures.lag(end.saturating_sub(next));
+        self.measures.lag(end.saturating_sub(next), records.first().map(|record| record.append_time_ms));
         self.phase = Phase::Polled(records);
         Ok(Step::Polled)
     }
@@ -233,6 +233,7 @@ impl<L: ProcessLog, S: WriteStore> Driver<L, S> {
     fn fold(&mut self, records: &[Record], observe: &mut dyn FnMut(Position, &Folded)) -> Result<Step, DriveError> {
         let span = tracing::debug_span!("fold", partition = self.number, events = records.len());
         let _entered = span.enter();
+        let begun = Instant::now();
         let mut outputs = Vec::new();
         let mut events = 0;
         for record in records {
@@ -255,6 +256,7 @@ impl<L: ProcessLog, S: WriteStore> Driver<L, S> {
             let traceparent = record.headers.iter().find(|(name, _)| name == names::TRACEPARENT);
             outputs.extend(folded.outputs.into_iter().map(|output| to_log(output, &self.source, traceparent)));
         }
+        self.measures.fold_took(begun);
         self.phase = Phase::Folded { outputs, events };
         Ok(Step::Folded)
     }
@@ -264,7 +266,10 @@ impl<L: ProcessLog, S: WriteStore> Driver<L, S> {
         let _entered = span.enter();
         let next_offset = self.partition.next_offset();
         let committed = Committed { next_offset, metadata: self.partition.outputs_hash().to_vec() };
-        match self.log.commit(self.number, self.epoch, outputs, committed) {
+        let begun = Instant::now();
+        let commit = self.log.commit(self.number, self.epoch, outputs, committed);
+        self.measures.commit_took(begun);
+        match commit {
             Commit::Committed => {
                 if events == NO_EVENTS {
                     self.digests.published(next_offset);
@@ -294,12 +299,15 @@ impl<L: ProcessLog, S: WriteStore> Driver<L, S> {
         let span = tracing::debug_span!("store", partition = self.number, rows = self.partition.open_rows());
         let _entered = span.enter();
         let rows = self.partition.open_rows();
+        let begun = Instant::now();
         self.partition.store()?;
+        self.measures.store_took(begun);
         self.measures.stored(events, rows);
         self.partition.keep_within_budget();
         // A space that turns resident does so a few milliseconds at a time, so that it holds up no other.
         self.partition.load_busy()?;
-        self.measures.resident_bytes(self.partition.resident_bytes());
+        let turns = self.partition.take_turns();
+        self.measures.spaces(self.partition.resident_bytes(), turns);
         Ok(Step::Stored)
     }
 

@@ -1,13 +1,28 @@
 //! What is measured, by the OpenTelemetry API: one facade, read by whatever exporter the binary installs, or by none.
 
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
 use opentelemetry::{
     KeyValue, global,
-    metrics::{Counter, Gauge, Histogram},
+    metrics::{Counter, Gauge, Histogram, Meter},
 };
 use recant_projections::{
-    fold::{Fate, Folded, Message},
+    fold::{Fate, Folded, Message, Turns},
     justification::settle::Work,
 };
+
+/// In seconds: a batch of one event takes some tens of microseconds to fold, a transaction on Kafka milliseconds.
+const DURATIONS_S: [f64; 12] = [0.000_05, 0.000_1, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5, 10.0];
+
+fn seconds(meter: &Meter, name: &'static str, description: &'static str) -> Histogram<f64> {
+    let histogram = meter.f64_histogram(name).with_unit("s").with_description(description);
+    histogram.with_boundaries(DURATIONS_S.to_vec()).build()
+}
+
+fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
 
 /// The instruments of a partition's driver.
 #[derive(Debug, Clone)]
@@ -23,7 +38,12 @@ pub struct Measures {
     restored: Counter<u64>,
     aborted: Counter<u64>,
     lag_events: Gauge<u64>,
+    lag_ms: Gauge<u64>,
+    fold_s: Histogram<f64>,
+    commit_s: Histogram<f64>,
+    store_s: Histogram<f64>,
     resident_bytes: Gauge<u64>,
+    spaces_turned: Counter<u64>,
 }
 
 impl Measures {
@@ -52,11 +72,23 @@ impl Measures {
                 .build(),
             restored: meter.u64_counter("recant.engine.restored").with_description("Suspects that came back").build(),
             aborted: meter.u64_counter("recant.commits.aborted").with_description("Commits that were aborted").build(),
+            spaces_turned: meter
+                .u64_counter("recant.spaces.turned")
+                .with_description("Spaces that turned resident while they were used, or were closed")
+                .build(),
             resident_bytes: meter
                 .u64_gauge("recant.spaces.resident")
                 .with_unit("By")
                 .with_description("Memory that open spaces take")
                 .build(),
+            lag_ms: meter
+                .u64_gauge("recant.lag")
+                .with_unit("ms")
+                .with_description("How long the oldest event that is not yet folded has been in the log")
+                .build(),
+            fold_s: seconds(&meter, "recant.fold.duration", "Folding a batch"),
+            commit_s: seconds(&meter, "recant.commit.duration", "Publishing a batch: on Kafka, one transaction"),
+            store_s: seconds(&meter, "recant.store.duration", "Handing a batch to the state"),
             lag_events: meter.u64_gauge("recant.lag.events").with_description("Events that are not yet folded").build(),
         }
     }
@@ -97,14 +129,36 @@ impl Measures {
         self.aborted.add(1, &self.of_partition());
     }
 
-    /// How far the driver is behind the end of the log.
-    pub fn lag(&self, events: u64) {
+    /// How far the driver is behind the end of the log, and since when.
+    pub fn lag(&self, events: u64, oldest_ms: Option<i64>) {
         self.lag_events.record(events, &self.of_partition());
+        let since = |oldest_ms| u64::try_from(now_ms().saturating_sub(oldest_ms)).unwrap_or(0);
+        self.lag_ms.record(oldest_ms.map_or(0, since), &self.of_partition());
     }
 
-    /// How much memory the open spaces take.
-    pub fn resident_bytes(&self, bytes: usize) {
-        self.resident_bytes.record(bytes as u64, &self.of_partition());
+    /// How long folding a batch took.
+    pub fn fold_took(&self, begun: Instant) {
+        self.fold_s.record(begun.elapsed().as_secs_f64(), &self.of_partition());
+    }
+
+    /// How long publishing a batch took.
+    pub fn commit_took(&self, begun: Instant) {
+        self.commit_s.record(begun.elapsed().as_secs_f64(), &self.of_partition());
+    }
+
+    /// How long handing a batch to the state took.
+    pub fn store_took(&self, begun: Instant) {
+        self.store_s.record(begun.elapsed().as_secs_f64(), &self.of_partition());
+    }
+
+    /// How much memory the open spaces take, and how often they changed their form.
+    pub fn spaces(&self, resident_bytes: usize, turns: Turns) {
+        self.resident_bytes.record(resident_bytes as u64, &self.of_partition());
+        for (to, times) in [("resident", turns.resident), ("closed", turns.closed)] {
+            if times > 0 {
+                self.spaces_turned.add(times, &[self.partition.clone(), KeyValue::new("to", to)]);
+            }
+        }
     }
 
     fn of_partition(&self) -> [KeyValue; 1] {

@@ -1,26 +1,41 @@
-//! `recant serve` on a log in the data directory: the processor, and HTTP, in one process.
+//! `recant serve` over HTTP: on a log in the data directory, with its processor in the same process; or beside the process that serves
+//! partitions of a log on Kafka.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
 
 use anyhow::Result;
+use recant_eventlog::kafka::{KafkaLog, Settings};
 use recant_gateway::{
     access::Access,
-    host::{Host, HostError, Running},
+    host::{Host, Running},
     http::{Bound, Gateway, Limits, serve},
     observe::Observing,
     stream::Streams,
 };
+use recant_processor::serve::held::Held;
 use serde_json::json;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::{
+    runtime::Runtime,
+    signal::unix::{SignalKind, signal},
+    sync::oneshot,
+    task::JoinHandle,
+};
 
 use super::serve::{stop_on_signals, tell};
 use crate::{
     arguments,
     failure::{Exit, Problem},
     output::Output,
-    place::Place,
+    place::{Place, door},
 };
 
+/// Where it listens, if it is not said.
+const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 7470);
 /// Of a log that is created.
 const PARTITIONS: u32 = 1;
 /// What still runs after requests had their time is left behind after this.
@@ -29,16 +44,22 @@ const LEFT_BEHIND_AFTER: Duration = Duration::from_secs(5);
 /// Runs the command.
 pub(super) fn run(place: &Place, arguments: &arguments::Serve, output: &mut Output) -> Result<Exit> {
     stop_on_signals()?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let access = runtime.block_on(Access::open(arguments.access.as_deref(), arguments.listen));
-    let access = Arc::new(access.map_err(|error| Problem::wrong(error.to_string()))?);
-    let bound = Bound::to(arguments.listen)?;
-    let observing = runtime.block_on(async { Observing::start(&place.data) });
-    let observing = observing.map_err(|error| Problem::wrong(error.to_string()))?;
+    let front = Front::open(arguments.listen.unwrap_or(LISTEN), arguments.access.as_deref(), &place.data)?;
     let (host, running) = host(place, arguments)?;
     let applied = host.applied();
-    runtime.block_on(serve_until_told(host, bound, access, &observing, output))?;
-    observing.end();
+    let (mut terminated, mut interrupted) = {
+        let _context = front.runtime.enter();
+        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?)
+    };
+    let end = async move {
+        tokio::select! {
+            _ = terminated.recv() => {}
+            _ = interrupted.recv() => {}
+        }
+    };
+    front.tell_of(&host, output)?;
+    let Front { runtime, bound, access, observing } = front;
+    runtime.block_on(serve_until(host, bound, access, observing, end))?;
     runtime.shutdown_timeout(LEFT_BEHIND_AFTER);
     running.join();
     let halted = applied.borrow().halted.clone();
@@ -49,6 +70,70 @@ pub(super) fn run(place: &Place, arguments: &arguments::Serve, output: &mut Outp
     Ok(Exit::Done)
 }
 
+/// HTTP beside a process that serves partitions of a log on Kafka.
+pub(super) struct Beside {
+    runtime: Runtime,
+    running: Running,
+    end: oneshot::Sender<()>,
+    serving: JoinHandle<Result<()>>,
+}
+
+impl Beside {
+    /// Begins to serve.
+    pub(super) fn begin(front: Front, settings: &Settings, held: Held, output: &mut Output) -> Result<Beside> {
+        let log = Arc::new(KafkaLog::open(settings.clone())?);
+        let (host, running) = Host::kafka(log, door(settings)?, held).map_err(Problem::from)?;
+        let (end, ended) = oneshot::channel();
+        front.tell_of(&host, output)?;
+        let Front { runtime, bound, access, observing } = front;
+        // It ends, too, if nobody is left who could say so.
+        let serving = runtime.spawn(serve_until(host, bound, access, observing, async { drop(ended.await) }));
+        Ok(Beside { runtime, running, end, serving })
+    }
+
+    /// Ends in order, and gives what serving came to.
+    pub(super) fn end(self) -> Result<()> {
+        // It may have ended by itself.
+        let _ = self.end.send(());
+        let served = self.runtime.block_on(self.serving)?;
+        self.runtime.shutdown_timeout(LEFT_BEHIND_AFTER);
+        self.running.join();
+        served
+    }
+}
+
+/// What every server over HTTP has before it has anything to serve: an address, who may call, and what observes it.
+pub(super) struct Front {
+    runtime: Runtime,
+    bound: Bound,
+    access: Arc<Access>,
+    observing: Observing,
+}
+
+impl Front {
+    /// Listens, if nobody can do what he may not; and begins to measure and to log.
+    pub(super) fn open(address: SocketAddr, settings: Option<&Path>, data: &Path) -> Result<Front> {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        let access = runtime.block_on(Access::open(settings, address));
+        let access = Arc::new(access.map_err(|error| Problem::wrong(error.to_string()))?);
+        let bound = Bound::to(address)?;
+        let observing = runtime.block_on(async { Observing::start(data) });
+        let observing = observing.map_err(|error| Problem::wrong(error.to_string()))?;
+        Ok(Front { runtime, bound, access, observing })
+    }
+
+    fn tell_of(&self, host: &Host, output: &mut Output) -> Result<()> {
+        let scheme = if self.access.is_encrypted() { "https" } else { "http" };
+        let (url, warnings) = (format!("{scheme}://{}", self.bound.address()), self.access.told());
+        let (log, read_only) = (host.log(), host.is_read_only());
+        let begun = json!({ "told": "listening", "url": url, "incarnation": log.incarnation().to_string(),
+            "partitions": log.partitions(), "read_only": read_only, "warnings": warnings });
+        let how = if read_only { ", to read" } else { "" };
+        let warned: String = warnings.iter().map(|warning| format!("; {warning}")).collect();
+        tell(output, &begun, &format!("listening on {url}{how}{warned}"))
+    }
+}
+
 fn host(place: &Place, arguments: &arguments::Serve) -> Result<(Host, Running)> {
     if arguments.read_only {
         return Ok(Host::past(&place.data).map_err(Problem::from)?);
@@ -57,32 +142,18 @@ fn host(place: &Place, arguments: &arguments::Serve) -> Result<(Host, Running)> 
     Ok(Host::embedded(standalone).map_err(Problem::from)?)
 }
 
-async fn serve_until_told(
+async fn serve_until(
     host: Host,
     bound: Bound,
     access: Arc<Access>,
-    observing: &Observing,
-    output: &mut Output,
+    observing: Observing,
+    end: impl Future<Output = ()> + Send + 'static,
 ) -> Result<()> {
-    let (mut terminated, mut interrupted) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let end = async move {
-        tokio::select! {
-            _ = terminated.recv() => {}
-            _ = interrupted.recv() => {}
-        }
-    };
-    let scheme = if access.tls().await.is_some() { "https" } else { "http" };
-    let url = format!("{scheme}://{}", bound.address());
-    let warnings = access.told();
-    let (incarnation, partitions) = (host.log().incarnation().to_string(), host.log().partitions());
-    let read_only = host.is_read_only();
-    let streams = Streams::start(host.clone()).await.map_err(|error: HostError| Problem::from(error))?;
+    let streams = Streams::start(host.clone()).await.map_err(Problem::from)?;
     let gateway =
         Gateway::new(host, streams, Limits::default()).with_access(access).with_measures(observing.registry());
-    let begun = json!({ "told": "listening", "url": url, "incarnation": incarnation, "partitions": partitions,
-        "read_only": read_only, "warnings": warnings });
-    let how = if read_only { ", to read" } else { "" };
-    let warned: String = warnings.iter().map(|warning| format!("; {warning}")).collect();
-    tell(output, &begun, &format!("listening on {url}{how}{warned}"))?;
-    Ok(serve(gateway, bound, end).await?)
+    let served = serve(gateway, bound, end).await;
+    // What sends the last measures waits for this runtime, and so must not hold up one of its threads.
+    tokio::task::spawn_blocking(|| observing.end()).await?;
+    Ok(served?)
 }

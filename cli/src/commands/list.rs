@@ -3,7 +3,7 @@
 use anyhow::Result;
 use recant_processor::viewer::ViewError;
 use recant_projections::{
-    query::{self, Moment, Page, PageRequest, RetractionView, SourceView, SpaceView},
+    query::{self, Moment, NodeView, Page, PageRequest, RetractionView, SourceView, SpaceView},
     store::StoreError,
 };
 use recant_proto::v1::{Target, target::What};
@@ -12,15 +12,21 @@ use serde::Serialize;
 use super::tree::node_line;
 use crate::{
     arguments, escape,
-    failure::Exit,
+    failure::{Exit, Problem},
     output::{BOLD, DIM, OUT, Output, counted, styled},
     place::{Place, View},
+    remote::{Remote, read},
 };
 
 const TEXT_COLUMNS_MAX: usize = 60;
+/// So many nodes are in one page of a server.
+const PAGE_ITEMS_MAX: usize = 1_000;
 
 /// Runs the command.
 pub fn run(place: &Place, arguments: &arguments::List, output: &mut Output) -> Result<Exit> {
+    if let Some(remote) = place.remote()? {
+        return ask(&remote, arguments, output);
+    }
     let view = place.view()?.at(arguments.as_of.as_deref())?.valid_at(arguments.valid_at.as_deref())?;
     if arguments.spaces {
         return spaces(&view, output);
@@ -36,6 +42,39 @@ pub fn run(place: &Place, arguments: &arguments::List, output: &mut Output) -> R
     let filter = arguments.filter.of_nodes();
     let request = PageRequest { after: arguments.cursor.clone(), items_max: arguments.limit.max(1) };
     let page = query::list(&view.store, &view.space, view.moment.clone(), &filter, &request)?;
+    show(&page, output, show_node, "node")
+}
+
+/// Asks a server.
+fn ask(remote: &Remote, arguments: &arguments::List, output: &mut Output) -> Result<Exit> {
+    if arguments.spaces {
+        return Err(Problem::wrong("a server is asked about one space at a time; leave out --spaces, or --url").into());
+    }
+    let mut query: Vec<(&str, String)> = Vec::new();
+    query.extend(arguments.as_of.clone().map(|when| ("as_of", when)));
+    query.extend(arguments.valid_at.clone().map(|time| ("valid_at", time)));
+    if arguments.sources {
+        return show(&read::<Page<SourceView>>(remote.get(&["sources"], &query)?)?, output, show_source, "source");
+    }
+    if arguments.retractions {
+        let page: Page<RetractionView> = read(remote.get(&["retractions"], &query)?)?;
+        return show(&page, output, show_retraction, "retraction");
+    }
+    query.extend(arguments.filter.query());
+    query.push(("limit", arguments.limit.clamp(1, PAGE_ITEMS_MAX).to_string()));
+    query.extend(arguments.cursor.clone().map(|cursor| ("cursor", cursor)));
+    let mut page: Page<NodeView> = read(remote.get(&["nodes"], &query)?)?;
+    // A server's page is smaller than what may have been asked for.
+    while page.items.len() < arguments.limit
+        && let Some(next) = page.next.take()
+    {
+        query.retain(|(name, _)| !["cursor", "limit"].contains(name));
+        query.push(("limit", (arguments.limit - page.items.len()).min(PAGE_ITEMS_MAX).to_string()));
+        query.push(("cursor", next));
+        let more: Page<NodeView> = read(remote.get(&["nodes"], &query)?)?;
+        page.items.extend(more.items);
+        page.next = more.next;
+    }
     show(&page, output, show_node, "node")
 }
 

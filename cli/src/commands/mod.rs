@@ -46,6 +46,9 @@ pub fn run(arguments: Arguments, output: &mut Output) -> Result<Exit> {
     if let Command::Doctor(_) | Command::Snapshot(_) | Command::Restore(_) | Command::Rebuild(_) = arguments.command {
         place.needs_embedded()?;
     }
+    if !is_asked_of_servers(&arguments.command) {
+        place.needs_no_server()?;
+    }
     match arguments.command {
         Command::Demo(demo) => demo::run(&place, &demo, output),
         Command::Serve(serve) => serve::run(&place, &serve, output),
@@ -76,6 +79,22 @@ pub fn run(arguments: Arguments, output: &mut Output) -> Result<Exit> {
     }
 }
 
+/// Whether a command works on a running server, too.
+fn is_asked_of_servers(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Append(_)
+            | Command::Retract(_)
+            | Command::Reinstate(_)
+            | Command::Explain(_)
+            | Command::List(_)
+            | Command::Watch(_)
+            | Command::Rejected(Rejected::List { .. })
+            | Command::Completions { .. }
+            | Command::Man
+    )
+}
+
 impl FilterArguments {
     /// Whether it is to be IN or OUT.
     fn is_in(&self) -> Option<bool> {
@@ -84,6 +103,20 @@ impl FilterArguments {
 
     fn kind(&self) -> Option<Kind> {
         self.kind.as_deref().and_then(Kind::parse)
+    }
+
+    /// The same, as a server is asked.
+    fn query(&self) -> Vec<(&'static str, String)> {
+        let status = self.is_in().map(|is_in| if is_in { "in" } else { "out" }.to_owned());
+        let all = [
+            ("status", &status),
+            ("kind", &self.kind),
+            ("source", &self.source),
+            ("agent", &self.agent),
+            ("run", &self.run),
+            ("subject", &self.subject),
+        ];
+        all.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))).collect()
     }
 
     /// Which nodes they let through.

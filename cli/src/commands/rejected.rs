@@ -3,8 +3,10 @@
 use anyhow::Result;
 use prost::Message;
 use recant_eventlog::{AppendLog, NewRecord, ReadLimit, ReadLog, Topic};
+use recant_gateway::rejected;
 use recant_projections::fold::Fate;
 use recant_proto::{position::Position, v1::Rejection, wire};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::{
@@ -12,31 +14,23 @@ use crate::{
     failure::{Exit, Problem, Sort},
     output::{DIM, OUT, Output, counted, styled},
     place::Place,
+    remote::read_owned,
 };
+
+/// A server is asked for at most so many.
+const ASKED_MAX: usize = 1_000;
 
 /// `recant rejected list`.
 pub fn list(place: &Place, limit: usize, output: &mut Output) -> Result<Exit> {
-    let view = place.view()?;
-    let log = view.viewer.log();
-    let mut rejections = Vec::new();
-    for partition in 0..log.partitions() {
-        let bounds = log.bounds(Topic::Rejected, partition)?;
-        let from = bounds.earliest.max(bounds.end.saturating_sub(limit as u64));
-        let read = ReadLimit { records_max: limit, bytes_max: 256 << 20 };
-        for record in log.read(Topic::Rejected, partition, from, read)? {
-            let rejection = Rejection::decode(record.value.as_slice())?;
-            if rejection.space == place.space || rejection.space.is_empty() {
-                rejections.push(rejection);
-            }
-        }
-    }
+    let found = match place.remote()? {
+        Some(remote) => read_owned(remote.get(&["rejected"], &[("limit", limit.clamp(1, ASKED_MAX).to_string())])?)?,
+        None => look(place, limit)?,
+    };
     if output.is_json() {
-        let items: Vec<Value> = rejections.iter().map(wire::to_json).collect();
-        output.document(
-            &json!({ "items": items, "position": view.moment.position.to_string(), "cursor": view.moment.cursor() }),
-        )?;
+        output.document(&found)?;
         return Ok(Exit::Done);
     }
+    let rejections = found.items.iter().map(Rejection::deserialize).collect::<Result<Vec<_>, _>>()?;
     for rejection in &rejections {
         let code = styled(OUT, format!("rejected[{}]", rejection.code));
         let event = if rejection.event.is_empty() {
@@ -48,6 +42,21 @@ pub fn list(place: &Place, limit: usize, output: &mut Output) -> Result<Exit> {
     }
     output.line(styled(DIM, counted(rejections.len() as u64, "rejected event")))?;
     Ok(Exit::Done)
+}
+
+/// Rejected events, and the position that they were looked for at.
+#[derive(Serialize, Deserialize)]
+struct Found {
+    items: Vec<Value>,
+    position: String,
+    cursor: String,
+}
+
+fn look(place: &Place, limit: usize) -> Result<Found> {
+    let view = place.view()?;
+    let rejections = rejected::newest(view.viewer.log(), &place.space, limit).map_err(Problem::from)?;
+    let items = rejections.iter().map(wire::to_json).collect();
+    Ok(Found { items, position: view.moment.position.to_string(), cursor: view.moment.cursor() })
 }
 
 /// `recant rejected retry`.

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 pub use recant_gateway::outcome::{Decided, change_json};
-use recant_gateway::outcome::{Outcome, counted_sources};
+use recant_gateway::outcome::{Outcome, change_of_json, counted_sources};
 use recant_processor::{
     door::Door,
     standalone::{NewEvent, Standalone},
@@ -21,6 +21,7 @@ use crate::{
     failure::{Exit, Problem, Sort},
     output::{self, Output, counted},
     place::{Place, door},
+    remote::{Remote, read_owned},
 };
 
 /// `recant retract`.
@@ -85,6 +86,10 @@ pub(super) fn targets(arguments: &arguments::Targets) -> Vec<Target> {
 fn decide(place: &Place, event: &Event, decision: &Decision, output: &mut Output) -> Result<Exit> {
     validate::check(event, wire::to_protobuf(event).len(), &validate::DEFAULT_LIMITS)
         .map_err(|violation| Problem::refused(Sort::Wrong, &violation))?;
+    if let Some(remote) = place.remote()? {
+        let outcome = ask(&remote, event, decision)?;
+        return tell_outcome(event, &outcome, decision, output);
+    }
     let decided = match &place.kafka {
         _ if decision.preview => preview(place, event)?,
         None => commit(&mut place.open()?, event)?,
@@ -94,14 +99,49 @@ fn decide(place: &Place, event: &Event, decision: &Decision, output: &mut Output
     Ok(Exit::Done)
 }
 
+/// A server tells at most so many changes at once; the change stream has all.
+const CHANGES_TOLD_MAX: usize = 10_000;
+
+/// Has a server decide it.
+fn ask(remote: &Remote, event: &Event, decision: &Decision) -> Result<Outcome> {
+    let query =
+        [("preview", decision.preview.to_string()), ("limit", decision.limit.min(CHANGES_TOLD_MAX).to_string())];
+    let answer = match &event.body {
+        Some(Body::Retracted(retracted)) => {
+            let mut body = wire::to_json(retracted);
+            if let Some(members) = body.as_object_mut() {
+                members.remove("retraction");
+                members.insert("id".to_owned(), event.id.clone().into());
+            }
+            remote.post(&["retractions"], &query, &body)?
+        }
+        Some(Body::Reinstated(reinstated)) => {
+            let mut body = wire::to_json(reinstated);
+            if let Some(members) = body.as_object_mut() {
+                members.remove("retraction");
+                members.insert("id".to_owned(), event.id.clone().into());
+            }
+            remote.post(&["retractions", &reinstated.retraction, "reinstatement"], &query, &body)?
+        }
+        _ => return Err(fate_unknown().into()),
+    };
+    read_owned(answer)
+}
+
+fn tell_outcome(event: &Event, outcome: &Outcome, decision: &Decision, output: &mut Output) -> Result<Exit> {
+    if output.is_json() {
+        output.document(outcome)?;
+    } else {
+        let changes = outcome.changes.iter().map(change_of_json).collect::<Result<Vec<_>, _>>()?;
+        show(outcome, event, &changes, decision, output)?;
+    }
+    Ok(Exit::Done)
+}
+
 /// Tells what was decided.
 pub(super) fn tell(event: &Event, decided: &Decided, decision: &Decision, output: &mut Output) -> Result<()> {
     let outcome = Outcome::of(event, decided, decision.preview, decision.limit);
-    if output.is_json() {
-        output.document(&outcome)?;
-        return Ok(());
-    }
-    show(&outcome, event, &decided.records, decision, output)
+    tell_outcome(event, &outcome, decision, output).map(drop)
 }
 
 /// What an event would do.
@@ -170,7 +210,7 @@ fn commit_on_brokers(door: &Door, event: &Event) -> Result<Decided> {
     Ok(Decided { position: position.to_string(), records, sources, duplicate_of: None })
 }
 
-fn show(outcome: &Outcome, event: &Event, records: &[Change], decision: &Decision, output: &mut Output) -> Result<()> {
+fn show(outcome: &Outcome, event: &Event, changes: &[Change], decision: &Decision, output: &mut Output) -> Result<()> {
     let begins = matches!(event.body, Some(Body::Retracted(_)));
     let did = match (begins, outcome.preview) {
         (true, true) => "Preview: retracting would change",
@@ -188,7 +228,7 @@ fn show(outcome: &Outcome, event: &Event, records: &[Change], decision: &Decisio
         counted(u64::from(kinds.plan), "plan"),
         counted(u64::from(kinds.action), "action"),
     ))?;
-    for change in records.iter().skip(1).take(decision.limit) {
+    for change in changes {
         output.line(format!("  {}", change_line(change)))?;
     }
     // Whoever asks for none has the counts.

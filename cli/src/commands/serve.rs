@@ -17,7 +17,7 @@ use recant_processor::{
 use recant_proto::position::Incarnation;
 use serde_json::{Value, json};
 
-use super::gateway;
+use super::gateway::{self, Beside, Front};
 use crate::{
     arguments, escape,
     failure::{Exit, Problem},
@@ -33,7 +33,14 @@ pub fn run(place: &Place, arguments: &arguments::Serve, output: &mut Output) -> 
     let Some(settings) = place.kafka.clone() else {
         return gateway::run(place, arguments, output);
     };
-    crate::start_tracing();
+    // Before anything is measured.
+    let front = match arguments.listen {
+        Some(address) => Some(Front::open(address, arguments.access.as_deref(), &place.data)?),
+        None => None,
+    };
+    if front.is_none() {
+        crate::start_tracing();
+    }
     let stop = stop_on_signals()?;
     let brokers = settings.brokers.clone();
     let new = NewLog {
@@ -41,7 +48,7 @@ pub fn run(place: &Place, arguments: &arguments::Serve, output: &mut Output) -> 
         partitions: arguments.partitions.unwrap_or(PARTITIONS),
         first_event: &|incarnation, partitions, partition| log_created(incarnation, partitions, partition, false),
     };
-    let log = KafkaLog::open_or_create(settings, &new)?;
+    let log = KafkaLog::open_or_create(settings.clone(), &new)?;
     let begun = json!({ "told": "joining", "brokers": brokers, "group": log.settings().names.group(),
         "incarnation": log.incarnation().to_string(), "partitions": log.partitions() });
     tell(
@@ -64,15 +71,21 @@ pub fn run(place: &Place, arguments: &arguments::Serve, output: &mut Output) -> 
         },
     )
     .map_err(cannot_serve)?;
+    let http = match front {
+        Some(front) => Some(Beside::begin(front, &settings, server.held(), output)?),
+        None => None,
+    };
     let mut written = Ok(());
     let mut halted = false;
-    server.run(&stop, &mut |told| {
+    let served = server.run(&stop, &mut |told| {
         halted |= matches!(told, Told::Halted { .. });
         let (json, line) = (told_json(told), told_line(told));
         if written.is_ok() {
             written = tell(output, &json, &line);
         }
-    })?;
+    });
+    http.map_or(Ok(()), Beside::end)?;
+    served?;
     written?;
     tell(output, &json!({ "told": "stopped" }), "stopped")?;
     Ok(if halted { Exit::CouldNot } else { Exit::Done })

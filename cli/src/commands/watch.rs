@@ -14,9 +14,12 @@ use prost::Message;
 use recant_eventlog::{ReadLimit, ReadLog, Topic};
 use recant_gateway::{
     changes::{self, From},
+    outcome::change_of_json,
     stream::{Filter, Selection},
 };
-use recant_proto::{names, position::ChangeId, v1::Change};
+use recant_proto::{names, position::ChangeId, time, v1::Change};
+use serde::Deserialize;
+use serde_json::Value;
 
 use super::retract::{change_json, change_line};
 use crate::{
@@ -26,9 +29,14 @@ use crate::{
     log::ReadableLog,
     output::{BOLD, DIM, Output, counted, styled},
     place::Place,
+    remote::{Remote, read_owned},
 };
 
 const READ: ReadLimit = ReadLimit { records_max: 1000, bytes_max: 8 << 20 };
+
+/// So long a server waits for something to tell, and so much it tells at once.
+const POLL_MS: u64 = 25_000;
+const POLLED_MAX: usize = 1_000;
 
 /// Each look at what the writer has written since costs some milliseconds of CPU, so an idle watcher looks less often.
 const PAUSE_MIN: Duration = Duration::from_millis(5);
@@ -36,6 +44,9 @@ const PAUSE_MAX: Duration = Duration::from_millis(200);
 
 /// Runs the command.
 pub fn run(place: &Place, arguments: &arguments::Watch, output: &mut Output) -> Result<Exit> {
+    if let Some(remote) = place.remote()? {
+        return ask(&remote, arguments, output);
+    }
     // The stream is in the log alone; the state may be large, and is left closed.
     let log = place.log()?;
     let partition = names::partition_of(place.space.as_bytes(), log.partitions());
@@ -64,21 +75,57 @@ pub fn run(place: &Place, arguments: &arguments::Watch, output: &mut Output) -> 
         }
         output.flush()?;
         if let (Some(path), Some(id)) = (&arguments.cursor_file, seen) {
-            keep_cursor(path, &id)?;
+            keep_cursor(path, &id.parse::<ChangeId>()?.to_cursor())?;
         }
+    }
+}
+
+/// Asks a server, again and again: what there is, and from where to go on.
+fn ask(remote: &Remote, arguments: &arguments::Watch, output: &mut Output) -> Result<Exit> {
+    let mut cursor = from(arguments)?;
+    let wait_ms = if arguments.until_caught_up { 0 } else { POLL_MS };
+    loop {
+        let mut query = arguments.filter.query();
+        query.extend([("from", cursor), ("wait_ms", wait_ms.to_string()), ("limit", POLLED_MAX.to_string())]);
+        query.push(("digests", arguments.digests.to_string()));
+        let polled: Polled = read_owned(remote.get(&["changes"], &query)?)?;
+        for item in &polled.items {
+            show(&change_of_json(item)?, output)?;
+        }
+        output.flush()?;
+        if let Some(path) = &arguments.cursor_file {
+            keep_cursor(path, &polled.cursor)?;
+        }
+        if arguments.until_caught_up && polled.caught_up {
+            return Ok(Exit::Done);
+        }
+        cursor = polled.cursor;
+    }
+}
+
+/// What a server tells at once.
+#[derive(Deserialize)]
+struct Polled {
+    items: Vec<Value>,
+    cursor: String,
+    caught_up: bool,
+}
+
+/// Where to begin, as it is written.
+fn from(arguments: &arguments::Watch) -> Result<String> {
+    match (&arguments.cursor_file, &arguments.since, &arguments.from) {
+        (Some(path), _, _) => Ok(read_cursor(path)?.map_or("earliest".to_owned(), |cursor| cursor.trim().to_owned())),
+        (None, Some(since), _) => {
+            let now_ms = jiff::Timestamp::now().as_millisecond();
+            Ok(time::format_log_ms(now_ms.saturating_sub(duration_ms(since)?)))
+        }
+        (None, None, from) => Ok(from.clone().unwrap_or("latest".to_owned())),
     }
 }
 
 /// The offset in the changes topic at which to begin.
 fn start(log: &ReadableLog, partition: u32, arguments: &arguments::Watch) -> Result<u64> {
-    let from = match (&arguments.cursor_file, &arguments.since, &arguments.from) {
-        (Some(path), _, _) => read_cursor(path)?.map_or(Ok(From::Earliest), |cursor| cursor.parse())?,
-        (None, Some(since), _) => {
-            From::Time(jiff::Timestamp::now().as_millisecond().saturating_sub(duration_ms(since)?))
-        }
-        (None, None, Some(from)) => from.parse()?,
-        (None, None, None) => From::Latest,
-    };
+    let from: From = from(arguments)?.parse()?;
     Ok(changes::start(log, partition, &from).map_err(Problem::from)?)
 }
 
@@ -145,8 +192,7 @@ fn read_cursor(path: &Path) -> Result<Option<String>> {
 }
 
 /// Writes beside the file and renames, so that a crash leaves the old cursor or the new one.
-fn keep_cursor(path: &Path, id: &str) -> Result<()> {
-    let cursor = id.parse::<ChangeId>()?.to_cursor();
+fn keep_cursor(path: &Path, cursor: &str) -> Result<()> {
     let mut beside: PathBuf = path.to_owned();
     beside.as_mut_os_string().push(".new");
     let write = || -> std::io::Result<()> {

@@ -1,4 +1,5 @@
-//! Where commands write to: the log of a data directory, which they process themselves, or one on brokers, which others serve.
+//! Where commands write to: the log of a data directory, which they process themselves; or one on brokers, or of a server, which others
+//! serve.
 
 use anyhow::Result;
 use recant_processor::{
@@ -9,6 +10,7 @@ use recant_projections::fold::Fate;
 use recant_proto::position::Position;
 
 use crate::failure::{Problem, Sort};
+use crate::remote::Remote;
 
 /// What is said where processing has passed over an event without a word.
 pub fn fate_unknown() -> Problem {
@@ -28,12 +30,15 @@ pub enum Writer {
     Embedded(Standalone),
     /// On brokers.
     Kafka(Door),
+    /// Of a running server.
+    Remote(Remote),
 }
 
 impl Writer {
     /// Appends events, and waits for the fate of each.
     pub fn append(&mut self, events: Vec<NewEvent>) -> Result<Vec<(Position, Fate)>> {
         match self {
+            Writer::Remote(remote) => remote.append(&events),
             Writer::Kafka(door) => {
                 let appended = door.append(events)?;
                 let fates = door.fates(&appended)?;

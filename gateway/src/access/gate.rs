@@ -88,7 +88,11 @@ impl From<Denied> for Problem {
 
 impl From<Exceeded> for Problem {
     fn from(exceeded: Exceeded) -> Problem {
-        Problem::new(Sort::CouldNot, "too_many_requests", "A quota is used up for now", exceeded.to_string())
+        let seconds = exceeded.retry_after.as_millis().div_ceil(1000).max(1);
+        Problem {
+            retry_after_s: u64::try_from(seconds).ok(),
+            ..Problem::new(Sort::CouldNot, "too_many_requests", "A quota is used up for now", exceeded.to_string())
+        }
     }
 }
 
@@ -121,11 +125,6 @@ impl IntoResponse for Denied {
 
 impl IntoResponse for Exceeded {
     fn into_response(self) -> Response {
-        let mut response = Problem::from(self.clone()).into_response();
-        let seconds = self.retry_after.as_millis().div_ceil(1000).max(1);
-        if let Ok(seconds) = HeaderValue::from_str(&seconds.to_string()) {
-            response.headers_mut().insert(header::RETRY_AFTER, seconds);
-        }
-        response
+        Problem::from(self).into_response()
     }
 }

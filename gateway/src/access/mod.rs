@@ -160,6 +160,11 @@ impl Access {
         told
     }
 
+    /// Whether the settings have a certificate.
+    pub fn is_encrypted(&self) -> bool {
+        self.tls.is_some()
+    }
+
     /// For the server, where the settings have a certificate.
     pub async fn tls(&self) -> Option<RustlsConfig> {
         match &self.tls {

@@ -1,6 +1,7 @@
 //! JWTs of an OIDC issuer: signature, issuer, audience, times, and what their claims grant.
 
 use jsonwebtoken::{Algorithm, AlgorithmFamily, DecodingKey, Validation, decode, decode_header, errors::ErrorKind};
+use recant_proto::id::ID_BYTES_MAX;
 use serde_json::{Map, Value};
 
 use super::{
@@ -51,7 +52,10 @@ impl Oidc {
         let key = self.keys.find(header.kid.as_deref(), header.alg).await.ok_or(Unauthenticated::Forged)?;
         let key = DecodingKey::from_jwk(&key).map_err(|_| Unauthenticated::Forged)?;
         let claims = decode::<Map<String, Value>>(token, &key, &self.validation(header.alg)).map_err(reason)?.claims;
-        let name = claims.get(&self.settings.name_claim).and_then(Value::as_str).filter(|name| !name.is_empty());
+        let name = claims
+            .get(&self.settings.name_claim)
+            .and_then(Value::as_str)
+            .filter(|name| (1..=ID_BYTES_MAX).contains(&name.len()));
         Ok(Caller::named(name.ok_or(Unauthenticated::Forged)?, self.grants(&claims)))
     }
 

@@ -3,6 +3,7 @@
 
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
 use jiff::Timestamp;
+use recant_proto::id::ID_BYTES_MAX;
 use subtle::ConstantTimeEq;
 
 use super::{AccessError, Caller, Unauthenticated, settings::TokenSettings};
@@ -79,8 +80,9 @@ fn known(settings: &TokenSettings) -> Result<Known, AccessError> {
     let digits = hash.strip_prefix(HASH_PREFIX).ok_or_else(|| wrong("its hash must begin with blake3:"))?;
     let hash = blake3::Hash::from_hex(digits).map_err(|_| wrong("its hash must have 64 hexadecimal digits"))?;
     let expires = expires.as_ref().map(|time| time.parse().map_err(|_| wrong("expires must be an RFC 3339 time")));
-    if name.is_empty() || spaces.is_empty() {
-        return Err(wrong("it must have a name, and rights in some space"));
+    // It stands in events, as an agent's name does.
+    if !(1..=ID_BYTES_MAX).contains(&name.len()) || spaces.is_empty() {
+        return Err(wrong("it must have a name of at most 256 bytes, and rights in some space"));
     }
     let caller = Caller::named(name.as_str(), spaces.clone());
     Ok(Known { hash: *hash.as_bytes(), expires: expires.transpose()?, caller })

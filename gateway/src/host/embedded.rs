@@ -1,7 +1,6 @@
 //! The embedded log and its state, written by this process.
 //!
-//! Two threads. One appends: whatever has gathered while an fsync was under way goes into the next, so that fifty writers are one batch
-//! and a lone one does not wait. The other processes, batch by batch, tells each writer the fates of its events once they can be
+//! Two threads. One appends (`gather.rs`). The other processes, batch by batch, tells each writer the fates of its events once they can be
 //! read, and everyone who waits for a position how far it has come. A long cascade holds up processing, and not appending.
 //!
 //! If either fails it stops, nothing more is taken, and everyone is told why: what was acknowledged is in the log, and is processed
@@ -15,81 +14,48 @@ use std::{
 use recant_eventlog::{LogError, embedded::EmbeddedLog};
 use recant_processor::{
     driver::DriveError,
-    standalone::{Appender, NewEvent, Standalone},
+    standalone::{NewEvent, Standalone},
 };
-use recant_projections::{fold::Fate, store::rocks::Reader};
-use recant_proto::position::Position;
-use tokio::sync::{mpsc, oneshot, watch};
+use recant_projections::store::rocks::Reader;
+use tokio::sync::watch;
 
 use super::{
     Applied,
     error::HostError,
-    fates::{Appended, Fates},
+    fates::Fates,
+    gather::{Accepted, Appended, Calls, calls},
 };
 
-/// So many calls may wait to be appended.
-const WAITING_MAX: usize = 1_024;
-/// No further call joins an append that holds so many events.
-const GATHERED_EVENTS_MAX: usize = 4_096;
 /// So many appends may wait to be processed. Beyond that, appending waits too.
 const UNPROCESSED_APPENDS_MAX: usize = 1_024;
-
-/// A call that appends.
-struct Request {
-    events: Vec<NewEvent>,
-    positions: oneshot::Sender<Result<Vec<Position>, HostError>>,
-    fates: oneshot::Sender<Vec<Fate>>,
-}
-
-/// What was asked for when an append is answered.
-pub(super) struct Accepted {
-    /// Where the events lie, on disk.
-    pub(super) positions: Vec<Position>,
-    /// What becomes of them; never, if processing stops.
-    pub(super) fates: oneshot::Receiver<Vec<Fate>>,
-}
 
 /// The log and its state.
 pub(super) struct Embedded {
     log: Arc<EmbeddedLog>,
     readers: Vec<Reader>,
-    requests: mpsc::Sender<Request>,
+    calls: Calls,
     applied: watch::Receiver<Applied>,
-}
-
-/// The threads, which end once nobody appends any more.
-pub(super) struct Threads {
-    appending: JoinHandle<()>,
-    processing: JoinHandle<()>,
-}
-
-impl Threads {
-    /// Waits until what was appended is processed, and all is closed.
-    pub(super) fn join(self) {
-        for thread in [self.appending, self.processing] {
-            if thread.join().is_err() {
-                tracing::error!("a thread of the host ended by a panic");
-            }
-        }
-    }
 }
 
 impl Embedded {
     /// Begins to append and to process.
-    pub(super) fn start(mut standalone: Standalone) -> Result<(Embedded, Threads), HostError> {
+    pub(super) fn start(mut standalone: Standalone) -> Result<(Embedded, Vec<JoinHandle<()>>), HostError> {
         let log = standalone.shared_log();
         let readers = standalone.readers();
         let (told, applied) = watch::channel(Applied::at(standalone.next_offsets()));
-        let (requests, requested) = mpsc::channel(WAITING_MAX);
+        let (calls, gathering) = calls();
         let (processed, to_process) = threads::sync_channel(UNPROCESSED_APPENDS_MAX);
         let appender = standalone.appender();
         let spawn = |name: &str, body: Box<dyn FnOnce() + Send>| {
             let started = Builder::new().name(name.to_owned()).spawn(body);
             started.map_err(|error| LogError::Io(format!("starting a thread: {error}")))
         };
-        let appending = spawn("append", Box::new(move || append_all(&appender, requested, &processed)))?;
+        let append = move |events| Ok((appender.append(events)?, ()));
+        let hand_on =
+            move |(), appended: Vec<Appended>| appended.into_iter().all(|appended| processed.send(appended).is_ok());
+        let appending = spawn("append", Box::new(move || gathering.append_all(append, hand_on)))?;
         let processing = spawn("process", Box::new(move || process_all(standalone, &to_process, &told)))?;
-        Ok((Embedded { log, readers, requests, applied }, Threads { appending, processing }))
+        Ok((Embedded { log, readers, calls, applied }, vec![appending, processing]))
     }
 
     /// The log.
@@ -109,65 +75,12 @@ impl Embedded {
 
     /// Appends events, all or none.
     pub(super) async fn append(&self, events: Vec<NewEvent>) -> Result<Accepted, HostError> {
-        let (positions, appended) = oneshot::channel();
-        let (fates, told) = oneshot::channel();
-        self.requests.send(Request { events, positions, fates }).await.map_err(|_| self.why_over())?;
-        let positions = appended.await.map_err(|_| self.why_over())??;
-        Ok(Accepted { positions, fates: told })
+        self.calls.append(events).await.unwrap_or_else(|| Err(self.why_over()))
     }
 
     fn why_over(&self) -> HostError {
         self.applied.borrow().halted.clone().map_or(HostError::Closing, HostError::Halted)
     }
-}
-
-fn append_all(appender: &Appender, mut requested: mpsc::Receiver<Request>, processed: &threads::SyncSender<Appended>) {
-    while let Some(first) = requested.blocking_recv() {
-        let mut gathered = vec![first];
-        let mut events = gathered.iter().map(|request| request.events.len()).sum::<usize>();
-        while events < GATHERED_EVENTS_MAX
-            && let Ok(next) = requested.try_recv()
-        {
-            events += next.events.len();
-            gathered.push(next);
-        }
-        if !append_gathered(appender, gathered, processed) {
-            return;
-        }
-    }
-}
-
-/// Appends what several have asked for; false if there is nobody to process it.
-fn append_gathered(appender: &Appender, gathered: Vec<Request>, processed: &threads::SyncSender<Appended>) -> bool {
-    let mut events = Vec::new();
-    let mut callers = Vec::new();
-    for request in gathered {
-        callers.push((request.events.len(), request.positions, request.fates));
-        events.extend(request.events);
-    }
-    let appended = appender.append(events);
-    let mut positions = match appended {
-        Ok(positions) => positions.into_iter(),
-        Err(error) => {
-            // Each is told the same; the error itself can be given to one alone.
-            let text = error.to_string();
-            let mut error = Some(error);
-            for (_, caller, _) in callers {
-                let told = error.take().unwrap_or_else(|| LogError::NotAccepting(text.clone()));
-                let _ = caller.send(Err(told.into()));
-            }
-            return true;
-        }
-    };
-    for (events, caller, tell) in callers {
-        let positions: Vec<Position> = positions.by_ref().take(events).collect();
-        // Whoever asked may have stopped waiting; the events are there all the same.
-        let _ = caller.send(Ok(positions.clone()));
-        if processed.send(Appended { positions, tell }).is_err() {
-            return false;
-        }
-    }
-    true
 }
 
 fn process_all(mut standalone: Standalone, appended: &threads::Receiver<Appended>, told: &watch::Sender<Applied>) {

@@ -16,6 +16,9 @@ pub enum HostError {
     /// The log failed.
     #[error(transparent)]
     Log(#[from] LogError),
+    /// An append failed, which several have shared.
+    #[error("{0}")]
+    Append(Arc<LogError>),
     /// The state failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -52,6 +55,11 @@ pub enum HostError {
         /// The space's.
         partition: u32,
     },
+    /// The state of the partition is not here.
+    #[error(
+        "partition {0}, where the space lies, is served by another process, or is moving; ask there, or again in a moment; with --standby all each process has every state"
+    )]
+    Elsewhere(u32),
     /// What is served is not written.
     #[error("what is served here is read only: a directory of the past, or one that another process writes")]
     ReadOnly,
@@ -80,15 +88,22 @@ impl From<HostError> for Problem {
                 position: Some(at.to_string()),
                 ..Problem::new(Sort::CouldNot, "not_reached", "The position was not reached in time", detail)
             },
-            HostError::OtherPartition { .. } => Problem::wrong_request(detail),
+            HostError::OtherPartition { .. } => Problem::bad_moment(detail),
+            HostError::Elsewhere(_) => Problem::new(Sort::CouldNot, "elsewhere", "The state is not here", detail),
             HostError::ReadOnly => {
                 Problem::new(Sort::No, "past", "The directory is the past, and is only read", detail)
             }
             HostError::Closing => Problem::new(Sort::CouldNot, "closing", "The server is shutting down", detail),
-            HostError::Log(_) | HostError::Store(_) | HostError::View(_) | HostError::Page(_) => {
-                Problem::known(std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source()))
-                    .unwrap_or_else(|| Problem::new(Sort::CouldNot, "io", "Something outside recant failed", detail))
-            }
+            HostError::Log(cause) => known(cause),
+            HostError::Append(cause) => known(&**cause),
+            HostError::Store(cause) => known(cause),
+            HostError::View(cause) => known(cause),
+            HostError::Page(cause) => known(cause),
         }
     }
+}
+
+fn known(cause: &(dyn std::error::Error + 'static)) -> Problem {
+    Problem::known(std::iter::once(cause))
+        .unwrap_or_else(|| Problem::new(Sort::CouldNot, "io", "Something outside recant failed", cause.to_string()))
 }

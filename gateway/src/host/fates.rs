@@ -5,13 +5,8 @@ use std::collections::HashMap;
 
 use recant_projections::fold::Fate;
 use recant_proto::position::Position;
-use tokio::sync::oneshot;
 
-/// Events that were appended together, and who is told of their fates; nobody, if nobody waits.
-pub(super) struct Appended {
-    pub(super) positions: Vec<Position>,
-    pub(super) tell: oneshot::Sender<Vec<Fate>>,
-}
+use super::gather::Appended;
 
 /// The fates that are awaited, and those that nobody has asked for yet. All events of the log pass through one process, which says of
 /// each that it was appended: so what is kept here is what is under way.
@@ -49,6 +44,8 @@ impl Fates {
 
 #[cfg(test)]
 mod tests {
+    use tokio::sync::oneshot;
+
     use super::*;
 
     /// Protects writers from fates that are another's, or that come before all of theirs are known.

@@ -8,22 +8,27 @@
 mod embedded;
 mod error;
 mod fates;
+mod gather;
+mod kafka;
 mod log;
 mod opened;
 mod past;
 mod reading;
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc, thread::JoinHandle, time::Duration};
 
+use recant_eventlog::{LogError, kafka::KafkaLog};
 use recant_processor::{
+    door::Door,
     driver::DriveError,
+    serve::held::Held,
     standalone::{NewEvent, Standalone},
 };
 use recant_projections::{fold::Fate, store::rocks::Reader};
 use recant_proto::{names, position::Position};
 use tokio::sync::{Semaphore, watch};
 
-use self::{embedded::Embedded, opened::Opened, past::Past};
+use self::{embedded::Embedded, kafka::Kafka, opened::Opened, past::Past};
 pub use self::{
     error::HostError,
     log::{SharedLog, TimedLog},
@@ -102,19 +107,22 @@ struct Inner {
 
 enum Kind {
     Embedded(Embedded),
+    Kafka(Kafka),
     Past(Past),
 }
 
 /// What a [`Host`] runs on. It ends once every handle is gone.
 pub struct Running {
-    threads: Option<embedded::Threads>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl Running {
     /// Waits until what was appended is processed and everything is closed. Blocks.
     pub fn join(self) {
-        if let Some(threads) = self.threads {
-            threads.join();
+        for thread in self.threads {
+            if thread.join().is_err() {
+                tracing::error!("a thread of the host ended by a panic");
+            }
         }
     }
 }
@@ -124,14 +132,21 @@ impl Host {
     pub fn embedded(standalone: Standalone) -> Result<(Host, Running), HostError> {
         let (embedded, threads) = Embedded::start(standalone)?;
         let (log, applied) = (embedded.log(), embedded.applied());
-        Ok((Host::new(Kind::Embedded(embedded), log, applied), Running { threads: Some(threads) }))
+        Ok((Host::new(Kind::Embedded(embedded), log, applied), Running { threads }))
+    }
+
+    /// Over a log on Kafka, and the states that this process holds of it.
+    pub fn kafka(log: Arc<KafkaLog>, door: Door, held: Held) -> Result<(Host, Running), HostError> {
+        let (kafka, threads) = Kafka::start(log, door, held)?;
+        let (log, applied) = (kafka.log(), kafka.applied());
+        Ok((Host::new(Kind::Kafka(kafka), log, applied), Running { threads }))
     }
 
     /// Over a data directory that nobody writes, such as `recant replay` makes.
     pub fn past(data: &Path) -> Result<(Host, Running), HostError> {
         let past = Past::open(data)?;
         let (log, applied) = (past.log(), past.applied());
-        Ok((Host::new(Kind::Past(past), log, applied), Running { threads: None }))
+        Ok((Host::new(Kind::Past(past), log, applied), Running { threads: Vec::new() }))
     }
 
     fn new(kind: Kind, log: Arc<dyn SharedLog>, applied: watch::Receiver<Applied>) -> Host {
@@ -154,6 +169,11 @@ impl Host {
         names::partition_of(space.as_bytes(), self.inner.log.partitions())
     }
 
+    /// Whether the state of a partition is here.
+    pub fn holds(&self, partition: u32) -> bool {
+        self.reader(partition).is_ok()
+    }
+
     /// Whether nothing can be appended here.
     pub fn is_read_only(&self) -> bool {
         matches!(self.inner.kind, Kind::Past(_))
@@ -166,11 +186,14 @@ impl Host {
         for event in events.iter_mut().filter(|event| event.traceparent.is_none()) {
             event.traceparent.clone_from(&traceparent);
         }
-        let Kind::Embedded(embedded) = &self.inner.kind else { return Err(HostError::ReadOnly) };
         if events.is_empty() {
             return Ok(Vec::new());
         }
-        let accepted = embedded.append(events).await?;
+        let accepted = match &self.inner.kind {
+            Kind::Embedded(embedded) => embedded.append(events).await?,
+            Kind::Kafka(kafka) => kafka.append(events).await?,
+            Kind::Past(_) => return Err(HostError::ReadOnly),
+        };
         let fates = match wait {
             Wait::Durable => None,
             // The other error is that processing has stopped: then, too, the fates are not known.
@@ -221,9 +244,7 @@ impl Host {
             }
             Freshness::AtLeast(position) => position,
             Freshness::Fresh => {
-                let log = self.log();
-                let bounds = move || log.bounds(recant_eventlog::Topic::Events, partition);
-                let Some(offset) = self.on_a_thread(bounds).await??.end.checked_sub(1) else { return Ok(()) };
+                let Some(offset) = self.last_event(partition).await? else { return Ok(()) };
                 Position { partition, offset }
             }
         };
@@ -243,11 +264,27 @@ impl Host {
         Err(HostError::NotReached { wanted, at, waited: within })
     }
 
+    /// The offset of the last event that is in the log now, if the state may lack it.
+    async fn last_event(&self, partition: u32) -> Result<Option<u64>, HostError> {
+        let log = self.log();
+        let bounds = move || log.bounds(recant_eventlog::Topic::Events, partition);
+        let end = self.on_a_thread(bounds).await??.end;
+        if let Kind::Kafka(kafka) = &self.inner.kind {
+            // What lies at the end may be no event.
+            let (log, applied) = (kafka.log(), self.inner.applied.borrow().next_offset(partition));
+            if applied < end && self.on_a_thread(move || kafka::has_none(&log, partition, applied, end)).await?? {
+                return Ok(None);
+            }
+        }
+        Ok(end.checked_sub(1))
+    }
+
     fn reader(&self, partition: u32) -> Result<Reader, HostError> {
         let reader = match &self.inner.kind {
             Kind::Embedded(embedded) => embedded.reader(partition),
+            Kind::Kafka(kafka) => return kafka.reader(partition).ok_or(HostError::Elsewhere(partition)),
             Kind::Past(past) => past.reader(partition),
         };
-        reader.ok_or(HostError::Log(recant_eventlog::LogError::NoPartition(partition)))
+        reader.ok_or(HostError::Log(LogError::NoPartition(partition)))
     }
 }

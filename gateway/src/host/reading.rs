@@ -73,7 +73,7 @@ impl<'a> Reading<'a> {
             return Ok(moment.at_offset(position.offset));
         }
         let instant = time::parse("as_of", when).map_err(|violation| {
-            Problem::wrong_request(format!(
+            Problem::bad_moment(format!(
                 "{violation}; give a time on the log's clock, or a position (partition:offset)"
             ))
         })?;

@@ -16,7 +16,7 @@ use crate::problem::Problem;
 pub(super) const RECANT_POSITION: HeaderName = HeaderName::from_static("recant-position");
 
 /// After which a request that failed for what passes may be made again.
-const RETRY_AFTER_SECONDS: &str = "1";
+const RETRY_AFTER_S: u64 = 1;
 
 /// An answer that is of a position.
 pub(super) struct At<T> {
@@ -55,7 +55,7 @@ impl IntoResponse for Problem {
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         if matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
-            headers.insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_SECONDS));
+            headers.insert(header::RETRY_AFTER, self.retry_after_s.unwrap_or(RETRY_AFTER_S).into());
         }
         if let Some(position) = self.position.as_deref().and_then(|position| HeaderValue::from_str(position).ok()) {
             headers.insert(RECANT_POSITION, position);

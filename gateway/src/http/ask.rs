@@ -47,6 +47,30 @@ impl From<QueryRejection> for Problem {
     }
 }
 
+/// How long is waited, as it is asked for. What is longer than the server waits is cut to that; ten minutes are the most that can be said.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(try_from = "u64")]
+pub(super) struct Milliseconds(u64);
+
+const MILLISECONDS_MAX: u64 = 600_000;
+
+impl TryFrom<u64> for Milliseconds {
+    type Error = String;
+
+    fn try_from(asked: u64) -> Result<Milliseconds, String> {
+        if asked > MILLISECONDS_MAX {
+            return Err(format!("{asked} ms are asked for; at most {MILLISECONDS_MAX} can be"));
+        }
+        Ok(Milliseconds(asked))
+    }
+}
+
+impl From<Milliseconds> for Duration {
+    fn from(milliseconds: Milliseconds) -> Duration {
+        Duration::from_millis(milliseconds.0)
+    }
+}
+
 /// How new an answer must be.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -57,35 +81,19 @@ pub(super) struct Demand {
     #[serde(default)]
     fresh: bool,
     /// Wait at most so many milliseconds for that.
-    wait_ms: Option<u64>,
+    #[param(value_type = Option<u32>, maximum = 600000)]
+    wait_ms: Option<Milliseconds>,
 }
 
-/// How new the state of a preview must be.
-#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-pub(super) struct Basis {
-    /// A preview: with everything up to this position (`partition:offset`), which a write gave.
-    at_least: Option<String>,
-    /// A preview: with everything that was in the log when the question came.
-    #[serde(default)]
-    fresh: bool,
-}
-
-impl Basis {
-    pub(super) fn freshness(&self) -> Result<Freshness, Problem> {
-        freshness(self.at_least.as_deref(), self.fresh)
-    }
-}
-
-fn freshness(at_least: Option<&str>, fresh: bool) -> Result<Freshness, Problem> {
+/// What is fresh has every position that a write has given.
+pub(super) fn freshness(at_least: Option<&str>, fresh: bool) -> Result<Freshness, Problem> {
     match at_least {
-        None if fresh => Ok(Freshness::Fresh),
+        _ if fresh => Ok(Freshness::Fresh),
         None => Ok(Freshness::Now),
-        Some(_) if fresh => Err(Problem::wrong_request("give at_least or fresh, not both".to_owned())),
         Some(text) => text
             .parse::<Position>()
             .map(Freshness::AtLeast)
-            .map_err(|error| Problem::wrong_request(format!("at_least: {error}"))),
+            .map_err(|error| Problem::bad_moment(format!("at_least: {error}"))),
     }
 }
 

@@ -22,7 +22,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::{
     Gateway,
     answer::At,
-    ask::{Body, Demand, Path, Query, content_type},
+    ask::{Body, Demand, Milliseconds, Path, Query, content_type},
 };
 use crate::{
     access::Caller,
@@ -53,7 +53,8 @@ pub(super) struct Waiting {
     #[param(inline)]
     wait: WaitFor,
     /// Wait at most so many milliseconds until they are applied.
-    wait_ms: Option<u64>,
+    #[param(value_type = Option<u32>, maximum = 600000)]
+    wait_ms: Option<Milliseconds>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, ToSchema)]
@@ -80,6 +81,7 @@ impl Waiting {
 /// What became of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
+#[schema(as = Fate)]
 enum Told {
     /// It was applied.
     Accepted,

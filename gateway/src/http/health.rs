@@ -50,7 +50,9 @@ pub(super) async fn readyz(State(gateway): State<Gateway>) -> Result<impl IntoRe
         (0..log.partitions()).map(end).collect::<Result<Vec<u64>, _>>()
     });
     let ends = ends.await?.map_err(|error| not_ready(error.to_string()))?;
-    let lags = ends.iter().zip(&applied.next_offsets).map(|(end, next_offset)| end.saturating_sub(*next_offset));
+    let here =
+        (0..).zip(ends.iter().zip(&applied.next_offsets)).filter(|(partition, _)| gateway.host.holds(*partition));
+    let lags = here.map(|(_, (end, next_offset))| end.saturating_sub(*next_offset));
     let lag_events = lags.max().unwrap_or(0);
     if lag_events > LAG_EVENTS_MAX {
         return Err(not_ready(format!("{lag_events} events wait to be applied; ready at {LAG_EVENTS_MAX}")));

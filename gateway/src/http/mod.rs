@@ -34,6 +34,7 @@ use tokio::sync::Semaphore;
 use utoipa::OpenApi;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
+use self::ask::Milliseconds;
 pub use self::serve::{Bound, ServeError, serve};
 use crate::{
     access::{Access, Caller, Right, admit},
@@ -80,8 +81,8 @@ impl Default for Limits {
 
 impl Limits {
     /// So long it is waited, where a caller has asked for so many milliseconds, or for nothing.
-    fn within(&self, wait_ms: Option<u64>) -> Duration {
-        wait_ms.map_or(self.wait_max, |wait_ms| Duration::from_millis(wait_ms).min(self.wait_max))
+    fn within(&self, asked: Option<Milliseconds>) -> Duration {
+        asked.map_or(self.wait_max, |asked| Duration::from(asked).min(self.wait_max))
     }
 }
 

@@ -201,7 +201,7 @@ pub(super) async fn explain(
 #[into_params(parameter_in = Query)]
 pub(super) struct Named {
     /// Its id.
-    id: Option<String>,
+    id: String,
 }
 
 /// Why a node is believed or not, for ids that cannot stand in a path.
@@ -223,9 +223,7 @@ pub(super) async fn explain_id(
     Query(when): Query<When>,
     Query(demand): Query<Demand>,
 ) -> Result<At<Explanation>, Problem> {
-    let absent = || Problem::wrong_request("say which: ?id=");
-    let id = named.id.ok_or_else(absent)?;
-    why(&gateway, gateway.seen(&caller, &space), id, depth, when, demand).await
+    why(&gateway, gateway.seen(&caller, &space), named.id, depth, when, demand).await
 }
 
 async fn why(

@@ -21,7 +21,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::{
     Gateway,
     answer::At,
-    ask::{Basis, Body, Demand, Path, Query, When},
+    ask::{self, Body, Demand, Path, Query, When},
     events::Waiting,
 };
 use crate::{
@@ -128,7 +128,7 @@ impl NewTarget {
         let mut named = named.into_iter().flatten();
         let (Some(what), None) = (named.next(), named.next()) else {
             let detail = "a target names one thing: source, node, justification or agent";
-            return Err(Problem::wrong_request(detail));
+            return Err(Problem::refused(Sort::Wrong, &Violation::at(Code::BadValue, "targets", detail)));
         };
         let window = self.window.map(|window| Window { from: window.from, to: window.to, clock: window.clock });
         Ok(Target { what: Some(what), window })
@@ -142,16 +142,25 @@ pub(super) struct Deciding {
     /// Say what would happen, and change nothing.
     #[serde(default)]
     preview: bool,
-    /// Tell at most so many changes; 1000 if it is not said.
-    limit: Option<usize>,
+    /// Tell at most so many changes, up to 10000; 1000 if it is not said.
+    #[param(maximum = 10000)]
+    limit: Option<u32>,
+    /// A preview: with everything up to this position (`partition:offset`), which a write gave.
+    at_least: Option<String>,
+    /// A preview: with everything that was in the log when the question came.
+    #[serde(default)]
+    fresh: bool,
 }
 
-const CHANGES_TOLD_DEFAULT: usize = 1_000;
-const CHANGES_TOLD_MAX: usize = 10_000;
+const CHANGES_TOLD_DEFAULT: u32 = 1_000;
+const CHANGES_TOLD_MAX: u32 = 10_000;
 
 impl Deciding {
-    fn changes_max(&self) -> usize {
-        self.limit.unwrap_or(CHANGES_TOLD_DEFAULT).min(CHANGES_TOLD_MAX)
+    fn changes_max(&self) -> Result<usize, Problem> {
+        match self.limit.unwrap_or(CHANGES_TOLD_DEFAULT) {
+            limit @ ..=CHANGES_TOLD_MAX => Ok(limit as usize),
+            limit => Err(Problem::wrong_request(format!("limit is {limit}; it is at most {CHANGES_TOLD_MAX}"))),
+        }
     }
 }
 
@@ -169,7 +178,7 @@ pub(super) struct NotYet {
 /// Retract: what rests on it falls, what has another reason stays.
 #[utoipa::path(
     post, path = "/v1/spaces/{space}/retractions", tag = "write", operation_id = "retract",
-    params(("space" = String, Path, description = "The space"), Deciding, Waiting, Basis,
+    params(("space" = String, Path, description = "The space"), Deciding, Waiting,
         ("Idempotency-Key" = Option<String>, Header, description = "The id of the retraction, if it does not say it itself")),
     request_body = NewRetraction,
     responses(
@@ -185,7 +194,6 @@ pub(super) async fn retract(
     Path(space): Path<String>,
     Query(deciding): Query<Deciding>,
     Query(waiting): Query<Waiting>,
-    Query(basis): Query<Basis>,
     headers: HeaderMap,
     body: axum::body::Body,
 ) -> Result<Response, Problem> {
@@ -201,14 +209,14 @@ pub(super) async fn retract(
         only_if_position: asked.only_if_position,
     };
     let event = Event { id, space, body: Some(Says::Retracted(retracted)), ..Event::default() };
-    decide(&gateway, &caller, event, &deciding, &waiting, &basis).await
+    decide(&gateway, &caller, event, &deciding, &waiting).await
 }
 
 /// Reinstate: what only this retraction covered is as if it had not been.
 #[utoipa::path(
     post, path = "/v1/spaces/{space}/retractions/{id}/reinstatement", tag = "write", operation_id = "reinstate",
     params(("space" = String, Path, description = "The space"), ("id" = String, Path, description = "The retraction's id"),
-        Deciding, Waiting, Basis,
+        Deciding, Waiting,
         ("Idempotency-Key" = Option<String>, Header, description = "The id of the event, if it does not say it itself")),
     request_body = NewReinstatement,
     responses(
@@ -224,7 +232,6 @@ pub(super) async fn reinstate(
     Path((space, retraction)): Path<(String, String)>,
     Query(deciding): Query<Deciding>,
     Query(waiting): Query<Waiting>,
-    Query(basis): Query<Basis>,
     headers: HeaderMap,
     body: axum::body::Body,
 ) -> Result<Response, Problem> {
@@ -235,7 +242,7 @@ pub(super) async fn reinstate(
         Reinstated { retraction, reason: asked.reason, by: asked.by, only_if_position: asked.only_if_position };
     let id = id_of(&headers, asked.id)?;
     let event = Event { id, space, body: Some(Says::Reinstated(reinstated)), ..Event::default() };
-    decide(&gateway, &caller, event, &deciding, &waiting, &basis).await
+    decide(&gateway, &caller, event, &deciding, &waiting).await
 }
 
 /// The id that was given, in the header or in the body; else a new one.
@@ -258,14 +265,14 @@ async fn decide(
     event: Event,
     deciding: &Deciding,
     waiting: &Waiting,
-    basis: &Basis,
 ) -> Result<Response, Problem> {
     let mut event = read::check(event).map_err(|refused| Problem::refused(Sort::Wrong, &refused.violation))?;
-    let changes_max = deciding.changes_max();
+    let changes_max = deciding.changes_max()?;
     if deciding.preview {
         let space = gateway.seen(caller, &event.space).to_owned();
+        let freshness = ask::freshness(deciding.at_least.as_deref(), deciding.fresh)?;
         let asked = event.clone();
-        let preview = gateway.host.read(&space, basis.freshness()?, waiting.within(gateway), move |reading| {
+        let preview = gateway.host.read(&space, freshness, waiting.within(gateway), move |reading| {
             Ok::<_, Problem>(Outcome::of(&asked, &reading.preview(&asked)?, true, changes_max))
         });
         let outcome = preview.await??;

@@ -16,7 +16,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::{
     Gateway,
-    ask::{Path, Query, limit},
+    ask::{Milliseconds, Path, Query, limit},
     nodes::{KindOfNode, Status},
 };
 use crate::{
@@ -28,13 +28,15 @@ use crate::{
 
 const EVENT_STREAM: &str = "text/event-stream";
 /// So often a follower hears something, if only where it is.
-const HEARTBEAT_MS_DEFAULT: u64 = 15_000;
-const HEARTBEAT_MS_MIN: u64 = 100;
+const HEARTBEAT: Duration = Duration::from_secs(15);
+const HEARTBEAT_MIN: Duration = Duration::from_millis(100);
 /// So long a long poll waits for something to tell.
-const POLL_MS_DEFAULT: u64 = 25_000;
-const POLL_MS_MAX: u64 = 60_000;
+const POLL: Duration = Duration::from_secs(25);
+const POLL_MAX: Duration = Duration::from_secs(60);
 /// A chunk that has so many bytes is sent; more may be at hand.
 const CHUNK_BYTES: usize = 32 << 10;
+/// When to come back after a break.
+const RETRY_MS: u64 = 1_000;
 /// When to come back: after the server has ended, spread out so that not all come at once; and where what was asked for is gone.
 const RETRY_MS_MIN: u64 = 500;
 const RETRY_MS_SPREAD: u64 = 10;
@@ -66,9 +68,11 @@ pub(super) struct Following {
     #[serde(default)]
     digests: bool,
     /// Server-Sent Events: a heartbeat after so many milliseconds in which nothing was told.
-    heartbeat_ms: Option<u64>,
+    #[param(value_type = Option<u32>, maximum = 600000)]
+    heartbeat_ms: Option<Milliseconds>,
     /// Long poll: wait at most so many milliseconds for something to tell.
-    wait_ms: Option<u64>,
+    #[param(value_type = Option<u32>, maximum = 600000)]
+    wait_ms: Option<Milliseconds>,
     /// Long poll: at most so many changes, 1 to 1000; 100 if it is not said.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
@@ -108,6 +112,20 @@ pub(super) struct Polled {
     caught_up: bool,
 }
 
+/// An event of the stream, as the fields of a Server-Sent Event.
+#[derive(Serialize, ToSchema)]
+#[allow(dead_code, reason = "it describes what is written field by field")]
+struct StreamEvent {
+    /// `begin`, `change`, `end`, `digest`, `caught-up`, `heartbeat`, `behind`, `problem` or `closing`.
+    event: String,
+    /// The cursor after which to go on.
+    id: Option<String>,
+    /// JSON.
+    data: String,
+    /// When to come back, in ms.
+    retry: Option<u64>,
+}
+
 /// Follow what changes: Server-Sent Events, or with `Accept: application/json` by long poll.
 ///
 /// Delivery is at least once and in order, and each record has the cursor from which to go on. What is no longer kept is never passed over
@@ -118,7 +136,7 @@ pub(super) struct Polled {
     params(("space" = String, Path, description = "The space"), Following,
         ("Last-Event-ID" = Option<String>, Header, description = "The cursor after which to go on; browsers send it by themselves")),
     responses(
-        (status = 200, description = "The stream, or what there is of it", content((String = "text/event-stream"), (Polled = "application/json"))),
+        (status = 200, description = "The stream, or what there is of it", content((StreamEvent = "text/event-stream"), (Polled = "application/json"))),
         (status = "4XX", description = "Refused", body = Problem, content_type = "application/problem+json"),
         (status = "5XX", description = "Could not", body = Problem, content_type = "application/problem+json"),
     )
@@ -138,12 +156,12 @@ pub(super) async fn changes(
         Err(exceeded) => return exceeded.into_response(),
     };
     let begun = async {
-        let from = following.from(&headers)?;
-        gateway.streams.follow(space, from, following.selection()).await
+        let (from, items_max) = (following.from(&headers)?, limit(following.limit)?);
+        Ok::<_, Problem>((gateway.streams.follow(space, from, following.selection()).await?, items_max))
     };
     match begun.await {
-        Ok(follower) if wants_events || !accepts.contains("json") => events(follower, &following, permit),
-        Ok(follower) => match poll(follower, &following).await {
+        Ok((follower, _)) if wants_events || !accepts.contains("json") => events(follower, &following, permit),
+        Ok((follower, items_max)) => match poll(follower, &following, items_max).await {
             Ok(polled) => Json(polled).into_response(),
             Err(problem) => problem.into_response(),
         },
@@ -169,21 +187,15 @@ fn event_stream(body: Body) -> Response {
 
 /// A stream that goes on as its reader takes what it is sent: whoever does not read costs nothing but what it holds.
 fn events(mut follower: Follower, following: &Following, permit: StreamPermit) -> Response {
-    let heartbeat_ms = following.heartbeat_ms.unwrap_or(HEARTBEAT_MS_DEFAULT).max(HEARTBEAT_MS_MIN);
+    let heartbeat = following.heartbeat_ms.map_or(HEARTBEAT, Duration::from).max(HEARTBEAT_MIN);
     let framer = Framer::new(follower.selection().clone());
     let mut told = String::new();
+    frames::retry(&mut told, RETRY_MS);
     if let Some(last) = follower.take_owed() {
         framer.end(&last, &mut told);
     }
-    let telling = Telling {
-        follower,
-        framer,
-        heartbeat: Duration::from_millis(heartbeat_ms),
-        told,
-        told_at: Instant::now(),
-        is_over: false,
-        _permit: permit,
-    };
+    let telling =
+        Telling { follower, framer, heartbeat, told, told_at: Instant::now(), is_over: false, _permit: permit };
     let chunks = futures_util::stream::unfold(telling, |mut telling| async move {
         let chunk = telling.chunk().await?;
         Some((Ok::<Bytes, Infallible>(chunk), telling))
@@ -248,10 +260,8 @@ impl Telling {
     }
 }
 
-async fn poll(mut follower: Follower, following: &Following) -> Result<Polled, Problem> {
-    let items_max = limit(following.limit)?;
-    let wait_ms = following.wait_ms.unwrap_or(POLL_MS_DEFAULT).min(POLL_MS_MAX);
-    let deadline = Instant::now() + Duration::from_millis(wait_ms);
+async fn poll(mut follower: Follower, following: &Following, items_max: usize) -> Result<Polled, Problem> {
+    let deadline = Instant::now() + following.wait_ms.map_or(POLL, Duration::from).min(POLL_MAX);
     let selection = follower.selection().clone();
     let mut polled = Polled { items: Vec::new(), cursor: String::new(), caught_up: false };
     while polled.items.len() < items_max {

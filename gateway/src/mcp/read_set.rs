@@ -9,14 +9,17 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use recant_proto::validate::DEFAULT_LIMITS;
+use recant_proto::{
+    reject::{Code, Violation},
+    validate::DEFAULT_LIMITS,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::problem::{Problem, Sort};
 
 /// So many spaces one session can be shown something of.
-const SPACES_MAX: usize = 64;
+const SPACES_MAX: usize = 8;
 
 /// Why a premise was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
@@ -100,7 +103,7 @@ fn premises_max() -> usize {
 
 fn nothing_shown() -> Problem {
     let detail = "this session was shown nothing that could be the reason: remember what a source said, or recall it, and derive from that";
-    Problem::new(Sort::No, "no_premises", "There is no premise", detail)
+    Problem::refused(Sort::No, &Violation::new(Code::NoPremises, detail))
 }
 
 fn too_much() -> Problem {
@@ -108,7 +111,7 @@ fn too_much() -> Problem {
         "this session was shown more than the {} nodes that one reason can hold; begin a new session, and recall in it only what is needed",
         premises_max()
     );
-    Problem::new(Sort::No, "too_many_premises", "There are too many premises", detail)
+    Problem::refused(Sort::No, &Violation::new(Code::TooManyPremises, detail))
 }
 
 #[cfg(test)]

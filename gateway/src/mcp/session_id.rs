@@ -2,17 +2,20 @@
 //!
 //! Whoever learns a session's id could listen to what it is told, or have their words taken for its own. So the id that a client is given is
 //! the session's own and a keyed hash of it with the caller's name: with another's token it is an id that does not exist.
-//! There is a bound on sessions: each remembers what it was shown.
+//! There is a bound on sessions, of each caller and of all: each remembers what it was shown.
 
-use std::sync::Arc;
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use axum::{
     extract::{Request, State},
-    http::{HeaderMap, HeaderName, HeaderValue, StatusCode},
+    http::{HeaderName, HeaderValue, StatusCode},
     middleware::Next,
     response::{IntoResponse, Response},
 };
-use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use rmcp::transport::streamable_http_server::session::{SessionId, local::LocalSessionManager};
 use subtle::ConstantTimeEq;
 
 use crate::access::Caller;
@@ -20,7 +23,9 @@ use crate::access::Caller;
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 
 /// So many sessions at once.
-const SESSIONS_MAX: usize = 10_000;
+const SESSIONS_MAX: usize = 2_000;
+/// So many of one caller, so that none can take the place of all others.
+const SESSIONS_OF_CALLER_MAX: usize = 200;
 
 /// Hexadecimal digits of the hash that an id carries.
 const SEAL_DIGITS: usize = 32;
@@ -29,6 +34,8 @@ const SEAL_DIGITS: usize = 32;
 pub struct Binding {
     key: [u8; 32],
     sessions: Arc<LocalSessionManager>,
+    /// Of each caller, those that may still be there.
+    begun: Mutex<HashMap<Option<String>, Vec<SessionId>>>,
 }
 
 impl Binding {
@@ -36,7 +43,22 @@ impl Binding {
     pub fn new(sessions: Arc<LocalSessionManager>) -> Option<Binding> {
         let mut key = [0; 32];
         rustls::crypto::ring::default_provider().secure_random.fill(&mut key).ok()?;
-        Some(Binding { key, sessions })
+        Some(Binding { key, sessions, begun: Mutex::default() })
+    }
+
+    /// Whether a caller may begin another session.
+    async fn has_room(&self, caller: &Caller) -> bool {
+        let there = self.sessions.sessions.read().await;
+        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        begun.values_mut().for_each(|sessions| sessions.retain(|session| there.contains_key(session)));
+        begun.retain(|_, sessions| !sessions.is_empty());
+        let of_caller = begun.get(&caller.name().map(str::to_owned)).map_or(0, Vec::len);
+        there.len() < SESSIONS_MAX && of_caller < SESSIONS_OF_CALLER_MAX
+    }
+
+    fn note_begun(&self, caller: &Caller, session: &str) {
+        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        begun.entry(caller.name().map(str::to_owned)).or_default().push(session.into());
     }
 
     fn seal(&self, session: &str, caller: &Caller) -> String {
@@ -64,6 +86,7 @@ impl Binding {
 /// Translates ids on the way in and out.
 pub async fn bind(State(binding): State<Arc<Binding>>, caller: Caller, mut request: Request, next: Next) -> Response {
     let given = request.headers().get(SESSION_ID).cloned();
+    let begins = given.is_none();
     match given {
         Some(given) => {
             let session = given.to_str().ok().and_then(|given| binding.session_of(given, &caller));
@@ -73,22 +96,22 @@ pub async fn bind(State(binding): State<Arc<Binding>>, caller: Caller, mut reque
             };
             request.headers_mut().insert(SESSION_ID, session);
         }
-        None if binding.sessions.sessions.read().await.len() >= SESSIONS_MAX => {
+        None if !binding.has_room(&caller).await => {
             return (StatusCode::SERVICE_UNAVAILABLE, "there are too many sessions; try again later").into_response();
         }
         None => {}
     }
     let mut response = next.run(request).await;
-    bind_answer(&binding, &caller, response.headers_mut());
-    response
-}
-
-fn bind_answer(binding: &Binding, caller: &Caller, headers: &mut HeaderMap) {
-    let session = headers.get(SESSION_ID).and_then(|session| session.to_str().ok());
-    let bound = session.and_then(|session| HeaderValue::from_str(&binding.bound(session, caller)).ok());
-    if let Some(bound) = bound {
-        headers.insert(SESSION_ID, bound);
+    let headers = response.headers_mut();
+    if let Some(session) = headers.get(SESSION_ID).and_then(|session| session.to_str().ok()) {
+        if begins {
+            binding.note_begun(&caller, session);
+        }
+        if let Ok(bound) = HeaderValue::from_str(&binding.bound(session, &caller)) {
+            headers.insert(SESSION_ID, bound);
+        }
     }
+    response
 }
 
 #[cfg(test)]

@@ -124,6 +124,7 @@ impl Follower {
             }
             Next::InLog if self.is_live => {
                 self.is_live = false;
+                self.is_told_caught_up = false;
                 return Ok(Some(Told::Behind));
             }
             Next::InLog => self.read_log().await?,
@@ -135,9 +136,13 @@ impl Follower {
                     self.is_told_caught_up = true;
                     return Ok(Some(Told::CaughtUp(cursor)));
                 }
+                if Instant::now() >= deadline {
+                    return Ok(Some(Told::Nothing(cursor)));
+                }
+                // At the deadline it is looked at once more: where it is then is what is told.
                 tokio::select! {
                     () = rung => {}
-                    () = tokio::time::sleep_until(deadline) => return Ok(Some(Told::Nothing(cursor))),
+                    () = tokio::time::sleep_until(deadline) => {}
                     () = over(&mut self.is_over) => {}
                 }
             }

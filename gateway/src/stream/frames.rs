@@ -97,7 +97,8 @@ pub fn problem(frames: &mut String, problem: &Problem, retry_ms: u64) {
     frame(frames, "problem", None, &wire::to_json(problem).to_string());
 }
 
-fn retry(frames: &mut String, retry_ms: u64) {
+/// Writes when to come back after a break.
+pub fn retry(frames: &mut String, retry_ms: u64) {
     // Writing to a text does not fail.
     let _ = writeln!(frames, "retry: {retry_ms}");
 }

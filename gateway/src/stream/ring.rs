@@ -59,7 +59,7 @@ pub(super) struct Ring {
 
 struct Inner {
     spaces: HashMap<Arc<str>, Followed>,
-    /// The spaces of the records, oldest first, with their offsets; some may be gone.
+    /// The spaces of the records, oldest first, with their offsets.
     order: VecDeque<(Arc<str>, u64)>,
     bytes: usize,
     bytes_max: usize,
@@ -196,6 +196,7 @@ impl Drop for Subscription {
             && let Some(gone) = inner.spaces.remove(&self.space)
         {
             inner.bytes -= gone.records.iter().map(|record| record.bytes).sum::<usize>();
+            inner.order.retain(|(space, _)| *space != self.space);
         }
     }
 }
@@ -248,6 +249,7 @@ mod tests {
         drop(first);
         assert_eq!(offsets(second.from(95, 10)), [95, 96, 97, 98, 99]);
         drop(second);
-        assert_eq!((ring.lock().bytes, ring.lock().spaces.len()), (0, 0));
+        let inner = ring.lock();
+        assert_eq!((inner.bytes, inner.spaces.len(), inner.order.len()), (0, 0, 0));
     }
 }

@@ -10,6 +10,7 @@
 //! In `recant.members` each process announces what it serves: the key is its name, the value JSON such as
 //! `{"member":"…","partitions":[0,3],"pid":4711,"version":"…"}`; one that leaves takes it away.
 
+pub mod held;
 pub mod phases;
 mod snapshotting;
 mod standby;
@@ -34,6 +35,7 @@ use recant_projections::fold::Forms;
 
 pub use self::snapshotting::SnapshotOptions;
 use self::{
+    held::Held,
     phases::Ended,
     standby::Standby,
     worker::{Work, Worker},
@@ -167,6 +169,7 @@ pub struct Server {
     workers: BTreeMap<u32, Worker>,
     standbys: BTreeMap<u32, Standby>,
     snapshots: Option<Arc<Snapshots>>,
+    held: Held,
     tell: Sender<Told>,
     told: Receiver<Told>,
 }
@@ -194,9 +197,15 @@ impl Server {
             workers: BTreeMap::new(),
             standbys: BTreeMap::new(),
             snapshots,
+            held: Held::default(),
             tell,
             told,
         })
+    }
+
+    /// The states that it holds, for those who read them while it serves.
+    pub fn held(&self) -> Held {
+        self.held.clone()
     }
 
     /// Serves until it is told to stop, and then gives everything up. `observe` is told of what happens.
@@ -271,6 +280,7 @@ impl Server {
             limit: BatchLimit { read: BATCH, forms, ..BatchLimit::default() },
             memory: self.options.memory.clone(),
             snapshots: self.snapshots.clone().zip(self.options.snapshots.clone()),
+            held: self.held.clone(),
         }
     }
 

@@ -84,7 +84,9 @@ fn live(work: &Work, orders: &Orders, tell: &Sender<Told>) {
 
 fn follow(work: &Work, orders: &Orders) -> Result<(), DriveError> {
     let (store, mut sealer) = open_state(&work.data, work.partition, &work.memory)?;
+    let reader = store.reader();
     let mut shadow = Shadow::open(work.log.clone(), store, work.partition, work.limit)?;
+    let _held = work.held.hold(work.partition, reader);
     loop {
         let committed = work.log.committed(work.partition)?;
         while shadow.step_towards(&committed)? {

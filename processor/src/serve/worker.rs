@@ -20,6 +20,7 @@ use recant_projections::{
 
 use super::{
     Told,
+    held::Held,
     phases::{Ended, Life, Next, Orders, Serving, may_pass},
     snapshotting::{SnapshotOptions, Snapshotting},
 };
@@ -51,6 +52,7 @@ pub(super) struct Work {
     pub(super) memory: Memory,
     /// Where snapshots are, and which are made.
     pub(super) snapshots: Option<(Arc<Snapshots>, SnapshotOptions)>,
+    pub(super) held: Held,
 }
 
 /// A partition's thread.
@@ -169,9 +171,11 @@ fn one_life(
     let mut snapshotting = work.snapshots.clone().map(|(snapshots, options)| {
         Snapshotting::new(snapshots, options, work.log.clone(), &work.data, work.partition, tell.clone())
     });
+    let reader = store.reader();
+    let mut held = None;
     let mut life = Life::begin(work.log.clone(), store, work.partition, work.limit)?;
     // What is written is in the write-ahead log; it is sealed where there is time for it.
-    let (mut is_restored, mut is_serving) = (false, false);
+    let mut is_restored = false;
     loop {
         life = match life.step(orders, &mut |_, _| {})? {
             Next::Ended(ended) => {
@@ -185,8 +189,8 @@ fn one_life(
             sealer.seal(0);
         }
         if let Life::Serving(serving) = &mut life {
-            if !is_serving {
-                is_serving = true;
+            if held.is_none() {
+                held = Some(work.held.hold(work.partition, reader.clone()));
                 begins_to_serve(serving);
             }
             if let Some(snapshotting) = &mut snapshotting {

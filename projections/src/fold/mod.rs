@@ -33,8 +33,8 @@ use crate::{
     tables::{Table, events, partition, spaces, times},
 };
 use known_ids::KnownIds;
-pub use open::Forms;
 use open::OpenSpaces;
+pub use open::{Forms, Turns};
 use prost::Message as _;
 pub use retract::{Preview, PreviewError, preview};
 pub use space::Engine;
@@ -378,6 +378,11 @@ impl<S: WriteStore> Partition<S> {
     /// Bytes in use by spaces, as near as can be told.
     pub fn resident_bytes(&self) -> usize {
         self.open.resident_bytes
+    }
+
+    /// How often spaces changed their form since this was asked last.
+    pub fn take_turns(&mut self) -> Turns {
+        std::mem::take(&mut self.open.turns)
     }
 
     /// Folds the next record into the open batch.

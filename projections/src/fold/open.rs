@@ -36,6 +36,15 @@ impl Default for Forms {
     }
 }
 
+/// How often spaces changed their form.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Turns {
+    /// Turned resident while they were used.
+    pub resident: u64,
+    /// Closed: for memory, or because they were not used.
+    pub closed: u64,
+}
+
 /// The spaces that are open.
 #[derive(Debug, Default)]
 pub(super) struct OpenSpaces {
@@ -50,6 +59,8 @@ pub(super) struct OpenSpaces {
     loading: Option<String>,
     /// The offset at which the idle ones were closed last.
     swept: u64,
+    /// Since they were asked for last.
+    pub(super) turns: Turns,
 }
 
 #[derive(Debug)]
@@ -172,6 +183,7 @@ impl OpenSpaces {
     fn close(&mut self, name: &str) {
         if let Some(open) = self.spaces.remove(name) {
             self.resident_bytes = self.resident_bytes.saturating_sub(open.counted_bytes);
+            self.turns.closed += 1;
         }
         if self.loading.as_deref() == Some(name) {
             self.loading = None;
@@ -191,6 +203,7 @@ impl OpenSpaces {
         }
         if done {
             self.loading = None;
+            self.turns.resident += 1;
         }
         Ok(!done)
     }

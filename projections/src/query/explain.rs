@@ -8,7 +8,7 @@ use recant_proto::{
     time::{self, Instant},
     v1::Rule,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Moment, NodeView, RetractionView, covering};
 use crate::{
@@ -23,8 +23,9 @@ use crate::{
 };
 
 /// The answer to "why?".
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(utoipa::ToSchema))]
+#[serde(bound(deserialize = "'de: 'static"))]
 pub struct Explanation {
     /// The node that was asked for.
     pub id: String,
@@ -47,22 +48,23 @@ pub struct Explanation {
 }
 
 /// A node with its reasons.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(utoipa::ToSchema))]
+#[serde(bound(deserialize = "'de: 'static"))]
 pub struct ExplainedNode {
     /// The node.
     #[serde(flatten)]
     pub node: NodeView,
     /// The retractions that cover it.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub covered_by: Vec<String>,
     /// Its justifications, the oldest first.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub reasons: Vec<Reason>,
 }
 
 /// A justification.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(utoipa::ToSchema))]
 pub struct Reason {
     /// Its id.
@@ -72,22 +74,22 @@ pub struct Reason {
     /// Its premises, all of which are needed.
     pub premises: Vec<String>,
     /// The premises that have not arrived.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub waits_for: Vec<String>,
     /// The retractions that cover it.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub covered_by: Vec<String>,
     /// Who wrote it.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty", default)]
     pub agent: String,
     /// In which run.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty", default)]
     pub run: String,
     /// In which step.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty", default)]
     pub step: String,
     /// What made it.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     #[cfg_attr(feature = "schemas", schema(value_type = Option<Object>))]
     pub rule: Option<Rule>,
     /// When recant learned it.
@@ -97,7 +99,7 @@ pub struct Reason {
 }
 
 /// A standing that a node had.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(utoipa::ToSchema))]
 pub struct HistoryEntry {
     /// From this position on.
@@ -107,16 +109,16 @@ pub struct HistoryEntry {
     /// `IN` or `OUT`.
     pub status: &'static str,
     /// Why it was OUT.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub why: Option<&'static str>,
     /// The id of the event that brought it about, where it was not the node's own birth.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub event: Option<String>,
     /// What kind of event that was.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub event_type: Option<String>,
     /// The retraction that began or ended with it.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub retraction: Option<String>,
 }
 

@@ -10,7 +10,7 @@ use recant_proto::{
     position::ChangeId,
     v1::{Content, content::Form},
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Moment, NodeView, RetractionView, SourceView, SpaceView, covering};
 use crate::{
@@ -53,13 +53,13 @@ pub struct PageRequest {
 }
 
 /// A page.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(utoipa::ToSchema))]
 pub struct Page<T> {
     /// What it holds.
     pub items: Vec<T>,
     /// Where the next page begins; absent on the last.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub next: Option<String>,
     /// The position that all pages reflect.
     pub position: String,
@@ -242,8 +242,9 @@ pub fn spaces(store: &impl Store, moment: &Moment) -> Result<Vec<SpaceView>, Sto
 }
 
 /// One run: what it was shown, concluded and did, in the order of the log, and what has fallen since.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(utoipa::ToSchema))]
+#[serde(bound(deserialize = "'de: 'static"))]
 pub struct Trace {
     /// The run.
     pub run: String,

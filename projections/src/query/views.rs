@@ -8,7 +8,7 @@ use recant_proto::{
     time,
     v1::{Target, content::Form},
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::Moment;
 use crate::{
@@ -18,65 +18,65 @@ use crate::{
 };
 
 /// A node.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(utoipa::ToSchema))]
 pub struct NodeView {
     /// Its id.
     pub id: String,
     /// Its kind; absent for what was named and has not arrived.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub kind: Option<&'static str>,
     /// `IN` or `OUT`.
     pub status: &'static str,
     /// Why it is OUT.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub why: Option<&'static str>,
     /// Its space.
     pub space: String,
     /// Who wrote it.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty", default)]
     pub agent: String,
     /// In which run.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty", default)]
     pub run: String,
     /// In which step.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty", default)]
     pub step: String,
     /// The source of an observation.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty", default)]
     pub source: String,
     /// Its subject.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty", default)]
     pub subject: String,
     /// When the writer says that it happened.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty", default)]
     pub occurred_at: String,
     /// When the source said it.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty", default)]
     pub observed_at: String,
     /// When recant learned it.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty", default)]
     pub recorded_at: String,
     /// Where it lies in the log.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty", default)]
     pub position: String,
     /// What it says, where that is inline text.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub text: Option<String>,
     /// Its attributes.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub attributes: BTreeMap<String, String>,
     /// The type of an action.
-    #[serde(rename = "type", skip_serializing_if = "String::is_empty")]
+    #[serde(rename = "type", skip_serializing_if = "String::is_empty", default)]
     pub action_type: String,
     /// Its state.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty", default)]
     pub state: String,
     /// Its amount.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty", default)]
     pub amount: String,
     /// The currency of that.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty", default)]
     pub currency: String,
 }
 
@@ -131,16 +131,16 @@ impl NodeView {
 }
 
 /// A source.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(utoipa::ToSchema))]
 pub struct SourceView {
     /// Its id.
     pub id: String,
     /// Its kind.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty", default)]
     pub kind: String,
     /// Its name.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty", default)]
     pub name: String,
     /// Whether it is ground.
     pub ground: bool,
@@ -149,19 +149,19 @@ pub struct SourceView {
     /// How many observations came from it.
     pub observations: u32,
     /// Trust in millionths.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub trust_millionths: Option<i64>,
     /// Independence group.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty", default)]
     pub group: String,
     /// Cost to compromise, in millionths.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub cost_millionths: Option<i64>,
     /// Its attributes.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub attributes: BTreeMap<String, String>,
     /// Standing retractions that name it, whole or within a window.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub retracted_by: Vec<String>,
 }
 
@@ -185,7 +185,7 @@ impl SourceView {
 }
 
 /// A retraction.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(utoipa::ToSchema))]
 pub struct RetractionView {
     /// Its id.
@@ -196,31 +196,31 @@ pub struct RetractionView {
     #[cfg_attr(feature = "schemas", schema(value_type = Vec<Object>))]
     pub targets: Vec<Target>,
     /// Why.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty", default)]
     pub reason: String,
     /// Who asked for it.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty", default)]
     pub by: String,
     /// The retractions that it lifted.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub replaces: Vec<String>,
     /// Where it began.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub position: Option<String>,
     /// When it began, on the log's clock.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub recorded_at: Option<String>,
     /// Where it was lifted.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub lifted_position: Option<String>,
     /// When it was lifted, on the log's clock.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub lifted_at: Option<String>,
     /// Who lifted it.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty", default)]
     pub lifted_by: String,
     /// Why it was lifted.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty", default)]
     pub lifted_reason: String,
 }
 
@@ -254,7 +254,7 @@ impl RetractionView {
 }
 
 /// A space.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(utoipa::ToSchema))]
 pub struct SpaceView {
     /// Its name.

@@ -1,5 +1,7 @@
 //! Recall, explain, what rests on a source, what to look at first, how the server is.
 
+use std::collections::BTreeSet;
+
 use recant_projections::query::{Filter, PageRequest};
 use recant_proto::{
     id::Kind,
@@ -131,9 +133,9 @@ pub struct AuditFirst {
 pub struct Audit {
     /// The sources.
     items: Vec<Weighed>,
-    /// How many sources have observations that count.
+    /// How many sources said anything.
     sources_total: usize,
-    /// How many of them were weighed: those with most observations.
+    /// How many of the 100 with most observations have anything that hangs on them alone.
     weighed: usize,
     /// The position that the answer reflects.
     position: String,
@@ -361,7 +363,7 @@ fn search(reading: &Reading<'_>, what: Recall) -> Result<Found, Problem> {
         subject: what.subject,
         ..Filter::default()
     };
-    let words: Vec<String> = what.text.iter().flat_map(|text| text.split_whitespace()).map(str::to_lowercase).collect();
+    let words = words_of(what.text.as_deref().unwrap_or_default());
     let items_max = what.limit.unwrap_or(RECALLED).clamp(1, RECALLED_MAX);
     let mut request = PageRequest { after: what.cursor, items_max };
     if words.is_empty() {
@@ -372,8 +374,8 @@ fn search(reading: &Reading<'_>, what: Recall) -> Result<Found, Problem> {
     loop {
         let page = reading.list(&filter, &request)?;
         found.extend(page.items.into_iter().filter(|view| {
-            let text = view.text.as_deref().unwrap_or_default().to_lowercase();
-            words.iter().all(|word| text.contains(word.as_str()))
+            let said = words_of(view.text.as_deref().unwrap_or_default());
+            words.iter().all(|word| said.contains(word))
         }));
         // A page is no larger than what is wanted, so that what is found beyond it is at most a page, and is given too.
         if found.len() >= items_max || page.next.is_none() {
@@ -383,10 +385,16 @@ fn search(reading: &Reading<'_>, what: Recall) -> Result<Found, Problem> {
     }
 }
 
+/// The words of a text, in small letters.
+fn words_of(text: &str) -> BTreeSet<String> {
+    let words = text.split(|character: char| !character.is_alphanumeric()).filter(|word| !word.is_empty());
+    words.map(str::to_lowercase).collect()
+}
+
 /// Weighs sources by previewing the retraction of each.
 fn weigh(reading: &Reading<'_>, mut preview: Event) -> Result<Audit, Problem> {
     let mut sources = reading.sources()?.items;
-    sources.retain(|source| source.observations > 0 && source.retracted_by.is_empty());
+    sources.retain(|source| source.observations > 0);
     let sources_total = sources.len();
     sources.sort_by(|a, b| b.observations.cmp(&a.observations).then_with(|| a.id.cmp(&b.id)));
     sources.truncate(WEIGHED_MAX);
@@ -405,6 +413,8 @@ fn weigh(reading: &Reading<'_>, mut preview: Event) -> Result<Audit, Problem> {
         });
     }
     let weight = |item: &Weighed| (item.actions, item.conclusions, item.observations);
+    // Nothing hangs on what is retracted already.
+    items.retain(|item| weight(item) > (0, 0, 0));
     items.sort_by(|a, b| weight(b).cmp(&weight(a)).then_with(|| a.source.cmp(&b.source)));
     Ok(Audit { weighed: items.len(), items, sources_total, position: reading.position().to_string() })
 }

@@ -103,7 +103,9 @@ impl Space {
         if row == self.row {
             return Ok(());
         }
-        if self.resident().is_some() || segments::get(store, row.space())? != self.segments {
+        // A state that was restored may be behind what was read of the one before.
+        let is_behind = row.last_offset < self.row.last_offset || row.items() < self.row.items();
+        if is_behind || self.resident().is_some() || segments::get(store, row.space())? != self.segments {
             *self = Space::open(store, &self.name, 0)?.unwrap_or_else(|| Space::empty(&self.name, row.number));
             return Ok(());
         }

@@ -34,6 +34,13 @@ impl Reader {
     }
 }
 
+impl Reader {
+    /// Whether there are other hands on it that were made of this one, or of which this one was made.
+    pub fn is_shared(&self) -> bool {
+        Arc::strong_count(&self.store) > 1
+    }
+}
+
 impl From<RocksStore> for Reader {
     fn from(store: RocksStore) -> Reader {
         Reader { store: Arc::new(store) }

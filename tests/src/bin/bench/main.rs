@@ -4,6 +4,7 @@
 //! keys. Everything random comes from a seed that is printed.
 
 mod durable;
+mod gateway;
 mod heart;
 mod ingest;
 mod kafka;
@@ -39,7 +40,7 @@ const KAFKA_EVENTS: u64 = 1_000_000;
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error(
-        "no benchmark is called {0}; there are: heart, w1 to w5, w2_tenfold, ingest, opening, spaces, reading, settings, replay, what_if, verify, kafka (memory is a program of its own)"
+        "no benchmark is called {0}; there are: heart, w1 to w5, w2_tenfold, ingest, opening, spaces, reading, settings, replay, what_if, verify, kafka, gateway (memory is a program of its own)"
     )]
     UnknownName(String),
     #[error(transparent)]
@@ -48,6 +49,8 @@ enum Failure {
     Kafka(#[from] kafka::KafkaError),
     #[error(transparent)]
     Disagreement(#[from] heart::Disagreement),
+    #[error("gateway: {0}")]
+    Gateway(Box<dyn std::error::Error>),
     #[error("time travel: {0}")]
     Travel(#[from] Box<dyn std::error::Error>),
     #[error("cannot write to {RESULTS}/ or to the output: {0}")]
@@ -58,7 +61,11 @@ fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let name = arguments.next().filter(|name| !name.is_empty());
     let events = arguments.next().and_then(|number| number.parse().ok());
-    match run(name.as_deref(), events) {
+    let ran = match (name.as_deref(), std::env::args().nth(2)) {
+        (Some("bare_axum"), Some(file)) => gateway::serve_bare(&file).map_err(Failure::Gateway),
+        _ => run(name.as_deref(), events),
+    };
+    match ran {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             // Nothing can be said if standard error is closed.
@@ -81,7 +88,8 @@ fn run(name: Option<&str>, given_events: Option<u32>) -> Result<(), Failure> {
             run_replay()?;
             run_what_if()?;
             run_verify()?;
-            run_kafka(KAFKA_EVENTS)
+            run_kafka(KAFKA_EVENTS)?;
+            run_gateway()
         }
         Some("heart") => run_heart(&HEART),
         Some("ingest") => run_ingest(ingest_events),
@@ -90,6 +98,7 @@ fn run(name: Option<&str>, given_events: Option<u32>) -> Result<(), Failure> {
         Some("reading") => run_reading(),
         Some("settings") => run_settings(),
         Some("kafka") => run_kafka(given_events.map_or(KAFKA_EVENTS, u64::from)),
+        Some("gateway") => run_gateway(),
         Some("replay") => run_replay(),
         Some("what_if") => run_what_if(),
         Some("verify") => run_verify(),
@@ -98,6 +107,17 @@ fn run(name: Option<&str>, given_events: Option<u32>) -> Result<(), Failure> {
             None => Err(Failure::UnknownName(name.to_owned())),
         },
     }
+}
+
+fn run_gateway() -> Result<(), Failure> {
+    let mut out = io::stdout();
+    writeln!(out, "gateway: HTTP beside a bare axum handler of the same bytes, 16 callers, all on this machine")?;
+    let figures = gateway::measure().map_err(Failure::Gateway)?;
+    let written: Vec<String> = figures.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    writeln!(out, "  RESULT gateway {}", written.join(" "))?;
+    let object = figures.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+    std::fs::create_dir_all(RESULTS)?;
+    Ok(std::fs::write(format!("{RESULTS}/gateway.json"), format!("{:#}\n", Value::Object(object)))?)
 }
 
 /// A workload of the heart, and how often what is done.
