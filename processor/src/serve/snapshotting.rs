@@ -184,18 +184,20 @@ impl Making {
         Ok(made)
     }
 
-    /// A log that loses its beginning has to keep what comes behind the oldest snapshot that is kept, else that is of no use.
+    /// A log that loses events, or is about to, is told of while the newest snapshot still has its tail.
     fn watch_retention(&self, oldest: Option<u64>) -> Result<(), SnapshotError> {
         let earliest = self.log.bounds(Topic::Events, self.partition)?.earliest;
-        let Some(oldest) = oldest else { return Ok(()) };
-        if earliest > oldest {
+        let retention_ms = self.log.retention_of_events_ms()?;
+        let Some(oldest_snapshot) = oldest else { return Ok(()) };
+        if earliest > oldest_snapshot || retention_ms.is_some() {
             tracing::error!(
                 partition = self.partition,
                 earliest,
-                oldest,
-                "recant.events has lost what comes behind the oldest snapshot: keep events for longer, or snapshots for less long"
+                oldest_snapshot,
+                retention_ms,
+                "recant.events loses events: set its retention.ms to -1"
             );
-            self.told(Told::RetentionAlarm { partition: self.partition, earliest, oldest_snapshot: oldest });
+            self.told(Told::RetentionAlarm { partition: self.partition, earliest, oldest_snapshot, retention_ms });
         }
         Ok(())
     }
