@@ -85,6 +85,8 @@ pub enum Ended {
 }
 
 /// What comes after a step.
+// Taken apart as soon as it is made.
+#[allow(clippy::large_enum_variant)]
 pub enum Next<L, S> {
     /// More.
     Life {

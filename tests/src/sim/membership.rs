@@ -60,11 +60,11 @@ impl World {
 
     fn join(&mut self, number: usize) {
         let process = &mut self.processes[number];
-        if let Some(member) = process.left_behind.take() {
-            if self.group.come_back(member, self.round) {
-                process.member = Some(member);
-                return self.happened(Fault::MemberCameBack);
-            }
+        if let Some(member) = process.left_behind.take()
+            && self.group.come_back(member, self.round)
+        {
+            process.member = Some(member);
+            return self.happened(Fault::MemberCameBack);
         }
         process.member = Some(self.group.join(self.round));
     }
