@@ -112,7 +112,7 @@ pub enum Told {
         /// What was downloaded.
         bytes: u64,
     },
-    /// The log loses events: those behind the oldest snapshot that is kept, which is of no use then, or any, as it is set now. If
+    /// The log loses events: those at the position of the oldest snapshot, which is of no use then, or any, as it is set now. If
     /// those behind the newest follow, a lost disk is a lost state.
     RetentionAlarm {
         /// Which partition.
