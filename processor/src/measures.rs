@@ -169,7 +169,7 @@ impl Measures {
 /// The instruments of a partition's snapshots.
 #[derive(Debug, Clone)]
 pub struct SnapshotMeasures {
-    partition: KeyValue,
+    partition: [KeyValue; 1],
     next_offset: Gauge<u64>,
     uploaded_bytes: Counter<u64>,
     failed: Counter<u64>,
@@ -181,7 +181,7 @@ impl SnapshotMeasures {
     pub fn of(partition: u32) -> SnapshotMeasures {
         let meter = global::meter("recant");
         SnapshotMeasures {
-            partition: KeyValue::new("partition", i64::from(partition)),
+            partition: [KeyValue::new("partition", i64::from(partition))],
             next_offset: meter
                 .u64_gauge("recant.snapshot.next_offset")
                 .with_description("Up to where the newest snapshot has applied events")
@@ -204,17 +204,17 @@ impl SnapshotMeasures {
 
     /// A snapshot was made.
     pub fn made(&self, next_offset: u64, uploaded_bytes: u64) {
-        self.next_offset.record(next_offset, &[self.partition.clone()]);
-        self.uploaded_bytes.add(uploaded_bytes, &[self.partition.clone()]);
+        self.next_offset.record(next_offset, &self.partition);
+        self.uploaded_bytes.add(uploaded_bytes, &self.partition);
     }
 
     /// One could not be made.
     pub fn failed(&self) {
-        self.failed.add(1, &[self.partition.clone()]);
+        self.failed.add(1, &self.partition);
     }
 
     /// One was not restored.
     pub fn skipped(&self) {
-        self.skipped.add(1, &[self.partition.clone()]);
+        self.skipped.add(1, &self.partition);
     }
 }

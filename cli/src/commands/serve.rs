@@ -151,9 +151,14 @@ fn told_json(told: &Told) -> Value {
             json!({ "told": "restored", "partition": partition, "position": format!("{partition}:{next_offset}"),
                 "bytes": bytes })
         }
-        Told::RetentionAlarm { partition, earliest, oldest_snapshot } => {
-            json!({ "told": "retention_alarm", "partition": partition, "earliest": format!("{partition}:{earliest}"),
-                "oldest_snapshot": format!("{partition}:{oldest_snapshot}") })
+        Told::RetentionAlarm { partition, earliest, oldest_snapshot, retention_ms } => {
+            let mut told = json!({ "told": "retention_alarm", "partition": partition,
+                "earliest": format!("{partition}:{earliest}"),
+                "oldest_snapshot": format!("{partition}:{oldest_snapshot}") });
+            if let Some(retention_ms) = retention_ms {
+                told["retention_ms"] = json!(retention_ms);
+            }
+            told
         }
         Told::Ended { partition, ended } => json!({ "told": how(*ended), "partition": partition }),
     }
@@ -186,9 +191,13 @@ fn told_line(told: &Told) -> String {
         Told::Restored { partition, next_offset, bytes: downloaded } => {
             format!("partition {partition}: restored a snapshot up to {next_offset}, {}", bytes(*downloaded))
         }
-        Told::RetentionAlarm { partition, earliest, oldest_snapshot } => format!(
-            "partition {partition}: the log begins at {earliest} now, behind the snapshot up to {oldest_snapshot}: keep events for longer, or snapshots for less long"
-        ),
+        Told::RetentionAlarm { partition, earliest, oldest_snapshot, retention_ms } => {
+            let kept = retention_ms.map(|kept_ms| format!(", and events are kept for {kept_ms} ms alone"));
+            format!(
+                "partition {partition}: recant.events begins at {earliest}, the oldest snapshot ends at {oldest_snapshot}{}: set its retention.ms to -1",
+                kept.unwrap_or_default()
+            )
+        }
         Told::Ended { partition, ended } => format!("partition {partition}: {}", how(*ended).replace('_', " ")),
     }
 }

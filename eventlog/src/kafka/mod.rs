@@ -170,6 +170,11 @@ impl KafkaLog {
         self.appender()?.send(&[letter]).map(|_| ())
     }
 
+    /// How long the brokers keep events, in ms, if not for ever: somebody has changed it since the log was opened.
+    pub fn retention_of_events_ms(&self) -> Result<Option<u64>, LogError> {
+        topics::retention_of_events_ms(&self.settings)
+    }
+
     /// Lets go of a partition: what is open of it ends when someone takes it. Its reader goes, too.
     pub fn let_go(&self, partition: u32) {
         lock(&self.owned).remove(&partition);

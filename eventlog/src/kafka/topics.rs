@@ -240,6 +240,18 @@ fn check_settings(settings: &Settings) -> Result<(), LogError> {
     Ok(())
 }
 
+/// How long the brokers keep events, in ms, if not for ever: somebody has changed it since the log was opened.
+pub(super) fn retention_of_events_ms(settings: &Settings) -> Result<Option<u64>, LogError> {
+    let name = settings.names.topic(Topic::Events);
+    let options = AdminOptions::new().request_timeout(Some(REQUEST_TIMEOUT));
+    let asked = [ResourceSpecifier::Topic(name)];
+    let answers = pollster::block_on(admin(settings)?.describe_configs(asked.iter(), &options))
+        .map_err(|error| failed("asking for the settings of topics", &error))?;
+    let config = answers.into_iter().next().and_then(Result::ok);
+    // -1 is no number of this kind.
+    Ok(config.as_ref().and_then(|config| setting(config, "retention.ms")).and_then(|value| value.parse().ok()))
+}
+
 fn setting<'a>(config: &'a ConfigResource, key: &str) -> Option<&'a str> {
     config.get(key)?.value.as_deref()
 }

@@ -114,7 +114,8 @@ pub enum Told {
         /// What was downloaded.
         bytes: u64,
     },
-    /// The log has lost events that come behind the oldest snapshot that is kept: that one is of no use, and others will follow.
+    /// The log loses events: those at the position of the oldest snapshot, which is of no use then, or any, as it is set now. If
+    /// those behind the newest follow, a lost disk is a lost state.
     RetentionAlarm {
         /// Which partition.
         partition: u32,
@@ -122,6 +123,8 @@ pub enum Told {
         earliest: u64,
         /// Up to where the oldest snapshot has applied events.
         oldest_snapshot: u64,
+        /// How long events are kept, if not for ever.
+        retention_ms: Option<u64>,
     },
     /// A partition is no longer this process's.
     Ended {

@@ -25,7 +25,10 @@ use recant_projections::{
 };
 use recant_proto::position::Position;
 
-use crate::driver::{ABORTED_IN_A_ROW_MAX, BatchLimit, DriveError, Driver, Recovery, Step};
+use crate::{
+    driver::{ABORTED_IN_A_ROW_MAX, BatchLimit, DriveError, Driver, Recovery, Step},
+    steps::passed,
+};
 
 /// A log at whose end one can wait.
 pub trait WaitLog: ReadLog {
@@ -82,6 +85,8 @@ pub enum Ended {
 }
 
 /// What comes after a step.
+// Taken apart as soon as it is made.
+#[allow(clippy::large_enum_variant)]
 pub enum Next<L, S> {
     /// More.
     Life {
@@ -200,10 +205,19 @@ impl<L: ProcessLog, S: WriteStore> Serving<L, S> {
     }
 }
 
-impl<L: ProcessLog> Serving<L, WriteBehind> {
-    /// What is stored.
-    pub fn stored(&mut self) -> Result<&RocksStore, DriveError> {
-        Ok(self.running.driver.state().stored().written().map_err(FoldError::from)?)
+impl<L: ProcessLog> Life<L, WriteBehind> {
+    /// What is stored, and up to where that has applied events; nothing within a batch, or before the state is where the log was
+    /// published to.
+    pub fn stored(&mut self) -> Result<Option<(&RocksStore, u64)>, DriveError> {
+        let (Life::CatchingUp(CatchingUp { running }) | Life::Serving(Serving { running, .. })) = self else {
+            return Ok(None);
+        };
+        if !running.driver.is_between_batches() {
+            return Ok(None);
+        }
+        let state = running.driver.state();
+        let next_offset = state.next_offset();
+        Ok(Some((state.stored().written().map_err(FoldError::from)?, next_offset)))
     }
 }
 
@@ -250,11 +264,6 @@ pub fn may_pass(error: &DriveError) -> bool {
         }
         _ => false,
     }
-}
-
-/// Tells of a step, for those who end processes between steps (`docs/how-to/crashes.md`).
-fn passed(step: &str) {
-    tracing::trace!(target: "recant::step", step);
 }
 
 fn name_of(step: Step) -> &'static str {

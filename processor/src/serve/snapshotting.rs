@@ -10,13 +10,18 @@ use std::{
 };
 
 use crossbeam_channel::{Receiver, Sender, bounded};
-use recant_eventlog::{Clock as _, ReadLog, Topic, clock::SystemClock, kafka::KafkaLog};
-use recant_projections::store::rocks::{Checkpointer, RocksStore};
+use recant_eventlog::{Clock as _, ProcessLog, ReadLog as _, Topic, clock::SystemClock, kafka::KafkaLog};
+use recant_projections::store::{
+    behind::WriteBehind,
+    rocks::{Checkpointer, RocksStore},
+};
 
-use super::Told;
+use super::{Told, phases::Life};
 use crate::{
+    driver::DriveError,
     measures::SnapshotMeasures,
     snapshots::{Keep, Made, SnapshotError, Snapshots},
+    steps::passed,
     switch,
 };
 
@@ -68,14 +73,21 @@ impl Snapshotting {
         }
     }
 
-    /// Whether one is to be begun now.
-    pub(super) fn is_due(&self, next_offset: u64) -> bool {
+    /// Begins one of what is stored, if it is time, the state has moved, and none is under way.
+    pub(super) fn begin_if_due<L: ProcessLog>(&mut self, life: &mut Life<L, WriteBehind>) -> Result<(), DriveError> {
         let is_under_way = self.under_way.as_ref().is_some_and(|(_, done)| !is_over(done));
-        Instant::now() >= self.due_at && !is_under_way && self.last_next_offset != Some(next_offset)
+        if is_under_way || Instant::now() < self.due_at {
+            return Ok(());
+        }
+        if let Some((store, next_offset)) = life.stored()?
+            && self.last_next_offset != Some(next_offset)
+        {
+            self.begin(store, next_offset);
+        }
+        Ok(())
     }
 
-    /// Begins one, of what is stored.
-    pub(super) fn begin(&mut self, store: &RocksStore, next_offset: u64) {
+    fn begin(&mut self, store: &RocksStore, next_offset: u64) {
         self.due_at = Instant::now() + self.options.interval;
         self.last_next_offset = Some(next_offset);
         let (checkpointed, has_checkpoint) = bounded::<()>(0);
@@ -128,6 +140,7 @@ impl Making {
         let partition = self.partition;
         let made = self.checkpoint(checkpointer).and_then(|()| {
             drop(checkpointed);
+            passed("snapshot_checkpointed");
             self.upload()
         });
         switch::remove(&self.directory);
@@ -165,23 +178,28 @@ impl Making {
     fn upload(&self) -> Result<Option<Made>, SnapshotError> {
         let now_ms = SystemClock.now_ms();
         let made = self.snapshots.make(&self.directory, self.partition, now_ms)?;
+        passed("snapshot_made");
         let oldest = self.snapshots.clear_away(self.partition, self.keep, now_ms)?;
         self.watch_retention(oldest)?;
         Ok(made)
     }
 
-    /// A log that loses its beginning has to keep what comes behind the oldest snapshot that is kept, else that is of no use.
+    /// A log that loses events, or is about to, is told of while the newest snapshot still has its tail.
     fn watch_retention(&self, oldest: Option<u64>) -> Result<(), SnapshotError> {
         let earliest = self.log.bounds(Topic::Events, self.partition)?.earliest;
-        let Some(oldest) = oldest else { return Ok(()) };
-        if earliest > oldest {
+        let retention_ms = self.log.retention_of_events_ms()?;
+        let Some(oldest_snapshot) = oldest else { return Ok(()) };
+        // Whoever restores a snapshot compares the event before its position, too.
+        let is_cut = earliest > 0 && earliest >= oldest_snapshot;
+        if is_cut || retention_ms.is_some() {
             tracing::error!(
                 partition = self.partition,
                 earliest,
-                oldest,
-                "recant.events has lost what comes behind the oldest snapshot: keep events for longer, or snapshots for less long"
+                oldest_snapshot,
+                retention_ms,
+                "recant.events loses events: set its retention.ms to -1"
             );
-            self.told(Told::RetentionAlarm { partition: self.partition, earliest, oldest_snapshot: oldest });
+            self.told(Told::RetentionAlarm { partition: self.partition, earliest, oldest_snapshot, retention_ms });
         }
         Ok(())
     }

@@ -16,7 +16,7 @@ use recant_eventlog::{LogError, ReadLog};
 use super::{
     Told,
     phases::{Orders, may_pass},
-    worker::{Work, wait},
+    worker::{Work, restore_if_far_behind, wait},
 };
 use crate::{
     driver::{DriveError, Shadow},
@@ -62,7 +62,7 @@ impl Standby {
 fn live(work: &Work, orders: &Orders, tell: &Sender<Told>) {
     let partition = work.partition;
     loop {
-        let followed = follow(work, orders);
+        let followed = restore_if_far_behind(work, tell, &|| Ok(())).and_then(|()| follow(work, orders));
         work.log.let_go(partition);
         match followed {
             Ok(()) => return,

@@ -88,7 +88,9 @@ fn live(work: &Work, orders: &Orders, tell: &Sender<Told>) {
     let mut pause = PAUSE_MIN;
     let last = loop {
         let mut has_served = false;
-        let lived = restore_if_far_behind(work, tell).and_then(|()| {
+        // What the one before has left open hides how far it came.
+        let acquire = || work.log.acquire(partition).map(drop);
+        let lived = restore_if_far_behind(work, tell, &acquire).and_then(|()| {
             one_life(work, orders, tell, &mut |serving| {
                 has_served = true;
                 told(Told::Serving { partition, next_offset: serving.next_offset() });
@@ -128,8 +130,13 @@ pub(super) fn wait(pause: Duration, orders: &Orders) -> bool {
     !orders.is_to_end()
 }
 
-/// Puts the newest good snapshot in the place of a state that is far behind it. Without one the log is folded.
-fn restore_if_far_behind(work: &Work, tell: &Sender<Told>) -> Result<(), DriveError> {
+/// Puts the newest good snapshot in the place of a state that is far behind it, once what is to be done before that is. Without one
+/// the log is folded.
+pub(super) fn restore_if_far_behind(
+    work: &Work,
+    tell: &Sender<Told>,
+    prepare: &dyn Fn() -> Result<(), LogError>,
+) -> Result<(), DriveError> {
     let (partition, Some((snapshots, _))) = (work.partition, &work.snapshots) else { return Ok(()) };
     finish_switch(&work.data, partition)?;
     let here = RocksStore::row_of(&state_directory(&work.data, partition)).map_err(FoldError::from)?;
@@ -142,8 +149,7 @@ fn restore_if_far_behind(work: &Work, tell: &Sender<Told>) -> Result<(), DriveEr
             return Ok(());
         }
     }
-    // What the one before has left open hides how far it came.
-    work.log.acquire(partition)?;
+    prepare()?;
     let restored = snapshots.restore_newest(&*work.log, &work.data, partition, ahead_of, &mut |skipped| {
         tracing::warn!(partition, skipped.snapshot, skipped.detail, "a snapshot is skipped");
         SnapshotMeasures::of(partition).skipped();
@@ -188,16 +194,13 @@ fn one_life(
             is_restored = true;
             sealer.seal(0);
         }
+        if let Some(snapshotting) = &mut snapshotting {
+            snapshotting.begin_if_due(&mut life)?;
+        }
         if let Life::Serving(serving) = &mut life {
             if held.is_none() {
                 held = Some(work.held.hold(work.partition, reader.clone()));
                 begins_to_serve(serving);
-            }
-            if let Some(snapshotting) = &mut snapshotting {
-                let next_offset = serving.next_offset();
-                if snapshotting.is_due(next_offset) {
-                    snapshotting.begin(serving.stored()?, next_offset);
-                }
             }
             if serving.is_idle() {
                 serving.wait()?;

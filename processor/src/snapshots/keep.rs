@@ -1,29 +1,31 @@
 //! Which snapshots stay.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{FILE_GRACE_MS, Keep, SnapshotError, SnapshotName, Snapshots, StateManifest};
 
 impl Snapshots {
     /// Removes the snapshots of a partition that are not to be kept, and the files that no other has. Gives the position of the
-    /// oldest that is left.
+    /// oldest that is left. While there is one that cannot be read, nothing goes: it may be damaged, or a newer version's, and which
+    /// files it has is not known; nor does it count as one that is kept.
     pub fn clear_away(&self, partition: u32, keep: Keep, now_ms: i64) -> Result<Option<u64>, SnapshotError> {
-        let (kept, superfluous) = divide(self.names(partition)?, keep, now_ms);
-        for name in &superfluous {
-            self.remote.remove(&name.path)?;
-        }
-        let mut needed = BTreeSet::new();
-        for name in &kept {
-            let text = self.remote.get(&name.path)?;
-            match StateManifest::read(&text, &self.incarnation.to_string(), partition) {
-                Ok(manifest) => needed.extend(manifest.files.into_iter().map(|file| file.blake3)),
-                // What it needs is not known, so nothing goes. Another version made it, or it is damaged.
+        let names = self.names(partition)?;
+        let mut files_of = BTreeMap::new();
+        for name in &names {
+            match StateManifest::read(&self.remote.get(&name.path)?, &self.incarnation.to_string(), partition) {
+                Ok(manifest) => files_of.insert(name.path.clone(), manifest.files),
                 Err(detail) => {
                     tracing::warn!(partition, snapshot = name.path, detail, "nothing is cleared away beside it");
-                    return Ok(kept.last().map(|oldest| oldest.next_offset));
+                    return Ok(names.last().map(|oldest| oldest.next_offset));
                 }
-            }
+            };
         }
+        let (kept, superfluous) = divide(names, keep, now_ms);
+        for name in &superfluous {
+            self.remote.remove(&name.path)?;
+            files_of.remove(&name.path);
+        }
+        let needed: BTreeSet<String> = files_of.into_values().flatten().map(|file| file.blake3).collect();
         for found in self.remote.list(&self.directory(partition, "files"))? {
             let is_needed = found.path.rsplit('/').next().is_some_and(|name| needed.contains(name));
             if !is_needed && found.written_at_ms + FILE_GRACE_MS < now_ms {

@@ -8,7 +8,10 @@ use recant_projections::{
 use recant_proto::time::format_log_ms;
 
 use super::{SNAPSHOT_FORMAT, SnapshotError, SnapshotName, Snapshots, StateManifest};
-use crate::backup::{BackupError, StateEntry, files_in};
+use crate::{
+    backup::{BackupError, StateEntry, files_in},
+    steps::passed,
+};
 
 /// A snapshot that was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +42,7 @@ impl Snapshots {
             files: files_in(checkpoint, &|_| {})?,
         };
         let uploaded_bytes = self.upload_new(checkpoint, &manifest)?;
+        passed("snapshot_uploaded");
         self.write_manifest(&manifest, row.next_offset, now_ms)?;
         let bytes = manifest.files.iter().map(|file| file.bytes).sum();
         Ok(Some(Made { next_offset: row.next_offset, bytes, uploaded_bytes }))

@@ -8,6 +8,7 @@ use recant_projections::{justification::digest::to_hex_bytes, store::rocks::Rock
 use super::{SnapshotError, SnapshotName, Snapshots, StateManifest};
 use crate::{
     backup::{BackupError, StateEntry, check_digests, check_history},
+    steps::passed,
     switch,
 };
 
@@ -44,7 +45,9 @@ impl Snapshots {
             let building = switch::begin(data, partition)?;
             match self.fetch(log, partition, &name, &building) {
                 Ok(bytes) => {
+                    passed("snapshot_downloaded");
                     switch::finish(data, partition, &building, false)?;
+                    passed("snapshot_restored");
                     return Ok(Some(Restored { next_offset: name.next_offset, bytes }));
                 }
                 Err(Unusable::Snapshot(detail)) => skipped(Skipped { snapshot: name.path, detail }),

@@ -3,7 +3,14 @@
 
 use std::{process::Command, time::Duration};
 
-use super::{broker::Broker, check, instance, load::Load, log, member::Member, victim::STEPS};
+use super::{
+    broker::Broker,
+    check, instance,
+    load::Load,
+    log,
+    member::Member,
+    victim::{STEPS, STEPS_OF_RESTORING},
+};
 use crate::{
     binary::{Desk, Random},
     crash::{check::Verdict, process::program},
@@ -56,8 +63,12 @@ fn one_round(seed: u64) -> Figures {
         let count = match step {
             // These come once in the life of a partition, the others with each batch.
             "acquiring" | "fenced" | "acquired" | "recovering" | "recovered" => 1 + random.below(u64::from(PARTITIONS)),
+            step if step.starts_with("snapshot") => 1,
             _ => 1 + random.below(9),
         };
+        if STEPS_OF_RESTORING.contains(&step) {
+            std::fs::remove_dir_all(&data).expect("the disk can be lost");
+        }
         let mut command = Command::new(program("victim"));
         command
             .arg("kafka")

@@ -8,12 +8,14 @@ use std::{
     path::PathBuf,
     process::ExitCode,
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    time::Duration,
 };
 
 use recant_eventlog::kafka::KafkaLog;
 use recant_processor::{
     memory::Memory,
-    serve::{Server, ServerOptions, Told},
+    serve::{Server, ServerOptions, SnapshotOptions, Told},
+    snapshots::Keep,
 };
 use serde_json::json;
 use tracing::{
@@ -26,7 +28,7 @@ use super::settings;
 use crate::crash::gun::{die, tell};
 
 /// Every step at which a process can be killed, in the order in which they come.
-pub const STEPS: [&str; 16] = [
+pub const STEPS: [&str; 21] = [
     "acquiring",
     "fenced",
     "acquired",
@@ -43,7 +45,15 @@ pub const STEPS: [&str; 16] = [
     "published",
     "stored",
     "idle",
+    "snapshot_checkpointed",
+    "snapshot_uploaded",
+    "snapshot_made",
+    "snapshot_downloaded",
+    "snapshot_restored",
 ];
+
+/// Those that come only where the disk was lost.
+pub const STEPS_OF_RESTORING: [&str; 2] = ["snapshot_downloaded", "snapshot_restored"];
 
 /// Kills the process when a step is reached for the `count`th time.
 struct Listener {
@@ -104,7 +114,11 @@ pub fn serve(arguments: &[String]) -> ExitCode {
         static_member: Some("victim".to_owned()),
         keeps_standbys: false,
         memory: Memory::within(64 << 20),
-        snapshots: None,
+        snapshots: Some(SnapshotOptions {
+            url: format!("{}-snapshots", given["data"]),
+            interval: Duration::from_millis(200),
+            keep: Keep { count: 2, age_ms: 0 },
+        }),
     };
     let server = Server::join(log, options).expect("it joins the group");
     server

@@ -28,6 +28,7 @@ mod finish;
 pub mod kafka;
 mod letters;
 mod log;
+mod membership;
 mod mishaps;
 pub mod names;
 mod planted;
@@ -37,6 +38,7 @@ mod trace;
 mod truth;
 mod world;
 mod writers;
+mod wrongs;
 
 use std::{
     any::Any,

@@ -37,36 +37,8 @@ const PROCESSES_MAX: u64 = 4;
 /// Of so many steps of a process about one is looked into by a reader, right behind a batch that it writes.
 const GLIMPSE_ONE_IN: u64 = 40;
 
-/// How far the clock jumps at most: three days.
-const JUMP_MS_MAX: u64 = 3 * 24 * 3_600_000;
-
 /// So many letters are lost with writers that die.
 const LETTERS_LOST_MAX: u64 = 40;
-
-/// How long nothing is heard of a process at most: longer than the group's session and than any transaction.
-const STALL_ROUNDS_MAX: u64 = 120;
-
-/// A process that has died or left is back after so many rounds at most.
-const AWAY_ROUNDS_MAX: u64 = 60;
-
-/// A full disk refuses so many writes at most.
-const DISK_FULL_WRITES_MAX: u64 = 6;
-
-/// A fault of which a process is told beforehand, for the next call of its kind.
-const ARMED: [Fault; 12] = [
-    Fault::CommitAborted,
-    Fault::CommitAskedAgain,
-    Fault::MarkersLate,
-    Fault::AcquireAskedAgain,
-    Fault::CommitUnknownApplied,
-    Fault::CommitUnknownLost,
-    Fault::CommitUnknownDelayed,
-    Fault::CommitFenced,
-    Fault::ReadFailed,
-    Fault::AcquireFailed,
-    Fault::StoreRefused,
-    Fault::StoreReadFailed,
-];
 
 /// What can happen to an append.
 const APPEND_FAULTS: [Fault; 5] =
@@ -76,32 +48,32 @@ const APPEND_FAULTS: [Fault; 5] =
 pub struct World {
     pub(super) choices: Choices,
     pub(super) trace: Trace,
-    coverage: Rc<RefCell<Coverage>>,
+    pub(super) coverage: Rc<RefCell<Coverage>>,
     pub(super) brokers: Brokers,
     pub(super) group: Group,
-    clock: Arc<ManualClock>,
+    pub(super) clock: Arc<ManualClock>,
     pub(super) partitions: u32,
     pub(super) truths: Vec<Truth>,
     pub(super) desk: Desk,
-    writers: Vec<Writer>,
+    pub(super) writers: Vec<Writer>,
     pub(super) acknowledged: Acknowledged,
     pub(super) processes: Vec<Process>,
     pub(super) consumers: Vec<Consumer>,
     /// Who acquired each partition last.
-    owners: Vec<Option<usize>>,
-    habits: Habits,
+    pub(super) owners: Vec<Option<usize>>,
+    pub(super) habits: Habits,
     pub(super) plant: Option<Plant>,
-    round: u64,
-    letters_lost: u64,
+    pub(super) round: u64,
+    pub(super) letters_lost: u64,
     pub(super) reads: u64,
 }
 
 /// How a run goes; drawn once for each.
-struct Habits {
+pub(super) struct Habits {
     /// How often each acts, in the order of [`Turn`].
     weights: [u64; 6],
     /// The faults that this run has.
-    faults: Vec<Fault>,
+    pub(super) faults: Vec<Fault>,
     /// Of so many stored batches about one is on disk.
     sync_one_in: u64,
     /// Of so many appends about one goes wrong.
@@ -233,12 +205,12 @@ impl World {
         }
     }
 
-    fn happened(&self, fault: Fault) {
+    pub(super) fn happened(&self, fault: Fault) {
         self.trace.line(format_args!("{}", fault.name()));
         self.coverage.borrow_mut().faults[fault as usize] += 1;
     }
 
-    fn any_partition(&mut self) -> u32 {
+    pub(super) fn any_partition(&mut self) -> u32 {
         self.choices.below(u64::from(self.partitions)) as u32
     }
 
@@ -283,93 +255,6 @@ impl World {
         }
         self.acknowledged.extend(acknowledged);
         self.learn()
-    }
-
-    /// Time passes for the brokers and for the group.
-    fn pass_round(&mut self) {
-        for _ in 0..self.brokers.pass_round(self.round) {
-            self.happened(Fault::TimedOut);
-        }
-        for process in self.processes.iter().filter(|process| process.is_awake(self.round)) {
-            // One that is no member any more learns so when it acts.
-            let _ = process.member.map(|member| self.group.hear_of(member, self.round));
-        }
-        for _ in 0..self.group.expire(self.round) {
-            self.happened(Fault::SessionExpired);
-        }
-    }
-
-    fn drive(&mut self) -> Checked {
-        let number = self.choices.index(self.processes.len());
-        if !self.processes[number].is_awake(self.round) {
-            return Ok(());
-        }
-        if self.choices.one_in(2) {
-            self.speak_with_group(number);
-        }
-        let busy = self.processes[number].busy_partitions();
-        if let Some(partition) = self.choices.one_of(&busy).copied() {
-            self.act(number, partition)?;
-        }
-        Ok(())
-    }
-
-    /// A process joins, or hears what the group has to say.
-    fn speak_with_group(&mut self, number: usize) {
-        let process = &mut self.processes[number];
-        let Some(member) = process.member else {
-            if self.round >= process.joins_at && process.has_no_duty() {
-                self.join(number);
-            }
-            return;
-        };
-        if !process.listens() || process.is_leaving() {
-            return;
-        }
-        if !self.group.hear_of(member, self.round) {
-            process.lose_all();
-            process.is_gone(self.round);
-            self.happened(Fault::LearnedLoss);
-        } else if let Some(turn) = self.group.next_turn(member) {
-            for partition in process.hear(turn) {
-                self.group.release(member, partition);
-            }
-        }
-    }
-
-    fn join(&mut self, number: usize) {
-        let process = &mut self.processes[number];
-        if let Some(member) = process.left_behind.take() {
-            if self.group.come_back(member, self.round) {
-                process.member = Some(member);
-                return self.happened(Fault::MemberCameBack);
-            }
-        }
-        process.member = Some(self.group.join(self.round));
-    }
-
-    /// A process is rid of a partition: others may have it.
-    fn ended(&mut self, number: usize, partition: u32) {
-        let process = &mut self.processes[number];
-        let Some(member) = process.member else { return };
-        if !process.is_leaving() {
-            let moved = self.group.moved;
-            self.group.release(member, partition);
-            if self.group.moved > moved {
-                self.happened(Fault::Rebalanced);
-            }
-        }
-    }
-
-    /// A process that is rid of everything leaves.
-    fn leave_if_rid(&mut self, number: usize) {
-        let process = &mut self.processes[number];
-        if let (true, true, Some(member)) = (process.is_leaving(), process.has_no_duty(), process.member) {
-            let joins_at = self.round + self.choices.below(AWAY_ROUNDS_MAX);
-            process.is_gone(joins_at);
-            self.group.leave(member);
-            self.happened(Fault::MemberLeft);
-        }
     }
 
     /// A process takes one step in a partition, and everything that it touched is looked at.
@@ -455,41 +340,6 @@ impl World {
         self.after_death(number);
     }
 
-    /// The power fails at times, or the disk is lost; or the process is to die again at once.
-    fn after_death(&mut self, number: usize) {
-        let partition = self.any_partition();
-        let away_rounds = if self.choices.one_in(2) { 0 } else { self.choices.below(AWAY_ROUNDS_MAX) };
-        let process = &mut self.processes[number];
-        process.joins_at = self.round + away_rounds;
-        if self.habits.faults.contains(&Fault::PowerLoss) && self.choices.one_in(3) {
-            process.lose_power(&mut self.choices);
-        }
-        if self.habits.faults.contains(&Fault::DiskLost) && self.choices.one_in(12) {
-            process.lose_disk(partition);
-        }
-        if self.choices.one_in(4) {
-            self.plan_death(number, Step::is_of_opening);
-        }
-    }
-
-    fn plan_death(&mut self, number: usize, of: impl Fn(Step) -> bool) {
-        let steps: Vec<Step> = Step::ALL.iter().copied().filter(|step| of(*step)).collect();
-        let Some(step) = self.choices.one_of(&steps).copied() else { return };
-        // Rows are read often, and commits rarely aborted.
-        let spared = match step {
-            Step::DriverAborted | Step::TransactionAbortBefore | Step::TransactionAbortAfter => 0,
-            Step::StoreRead | Step::RecoverFold | Step::StandbyFold => self.choices.below(60),
-            step if step.is_of_opening() => self.choices.below(2),
-            _ => self.choices.below(4),
-        };
-        self.trace.line(format_args!("process {number} is to die at {}, spared {spared} times", step.name()));
-        let mishaps = self.processes[number].mishaps();
-        mishaps.plan_death(step, spared);
-        if matches!(step, Step::DriverAborted | Step::TransactionAbortBefore | Step::TransactionAbortAfter) {
-            mishaps.arm(Fault::CommitAborted);
-        }
-    }
-
     /// A reader looks at one process's state of one space, at its position or as of an earlier one.
     fn read(&mut self) -> Checked {
         let (number, partition) = (self.choices.index(self.processes.len()), self.any_partition());
@@ -523,97 +373,6 @@ impl World {
         let truth = &self.truths[partition as usize];
         let did = self.consumers[consumer].act(&self.brokers, disk, truth, &mut self.choices)?;
         self.trace.line(format_args!("consumer {consumer} of partition {partition}: {did}"));
-        Ok(())
-    }
-
-    /// Something goes wrong, now or soon: half of the time it is a death.
-    fn go_wrong(&mut self) -> Checked {
-        let number = self.choices.index(self.processes.len());
-        if self.choices.one_in(2) {
-            return self.go_towards_death(number);
-        }
-        let Some(fault) = self.choices.one_of(&self.habits.faults).copied() else { return Ok(()) };
-        if ARMED.contains(&fault) {
-            self.processes[number].mishaps().arm(fault);
-            return Ok(());
-        }
-        match fault {
-            Fault::MemberLeft => {
-                let process = &mut self.processes[number];
-                if process.member.is_some() && process.is_awake(self.round) {
-                    process.begin_to_leave();
-                    self.leave_if_rid(number);
-                }
-                Ok(())
-            }
-            Fault::DiskFull => {
-                let writes = self.choices.between(1, DISK_FULL_WRITES_MAX);
-                self.processes[number].mishaps().fill_disk(writes);
-                Ok(())
-            }
-            Fault::Stalled => {
-                let until = self.round + self.choices.below(STALL_ROUNDS_MAX);
-                self.processes[number].stall(until);
-                self.happened(fault);
-                Ok(())
-            }
-            Fault::ClockForward | Fault::ClockBackward => {
-                let by_ms = 1 + self.choices.below(JUMP_MS_MAX) as i64;
-                self.clock.advance(if fault == Fault::ClockForward { by_ms } else { -by_ms });
-                self.happened(fault);
-                Ok(())
-            }
-            Fault::ConsumerDied | Fault::ConsumerForgot => {
-                let consumer = self.choices.index(self.consumers.len());
-                let consumer = &mut self.consumers[consumer];
-                if fault == Fault::ConsumerDied {
-                    consumer.die()
-                } else {
-                    consumer.forget()
-                }
-                self.happened(fault);
-                Ok(())
-            }
-            // These come with an append or a death.
-            _ => Ok(()),
-        }
-    }
-
-    /// A process that drives something is to die at a step; of those of opening, it dies first where it is.
-    fn go_towards_death(&mut self, number: usize) -> Checked {
-        let drives = (0..self.partitions).any(|partition| self.processes[number].drives(partition));
-        // A plan that does not come off, since the process never gets to that step, is given up at some time.
-        let is_planned = self.processes[number].mishaps().is_death_planned();
-        if !drives || (is_planned && !self.choices.one_in(3)) {
-            return Ok(());
-        }
-        match self.choices.below(4) {
-            0 => {
-                if self.processes[number].kill(self.round).is_some() {
-                    self.after_death(number);
-                    let in_recovery = self.choices.one_in(2);
-                    if in_recovery {
-                        self.processes[number].lose_power(&mut self.choices);
-                    }
-                    self.plan_death(number, if in_recovery { Step::is_of_recovery } else { Step::is_of_opening });
-                }
-            }
-            _ => self.plan_death(number, |step| !step.is_of_opening()),
-        }
-        Ok(())
-    }
-
-    /// A commit that is on its way gets into the log by itself.
-    fn land(&mut self) -> Checked {
-        if !self.habits.faults.contains(&Fault::CommitLandsByItself) {
-            return Ok(());
-        }
-        for partition in 0..self.partitions {
-            if self.brokers.land(partition) {
-                self.happened(Fault::CommitLandsByItself);
-                self.truths[partition as usize].check_published(&self.brokers, &self.trace)?;
-            }
-        }
         Ok(())
     }
 

@@ -199,8 +199,8 @@ pub fn latency(broker: &Broker, retractions: usize, pace: Duration) -> Result<La
     wait_for_position(&log, retractions as u64 + 1)?;
     let end_of_events = log.bounds(Topic::Events, 0)?.end;
     let (changes, plain) = std::thread::scope(|scope| {
-        let seen = scope.spawn(|| arrivals(&log, Topic::Changes, 0, 2 * retractions));
-        let plain = scope.spawn(|| arrivals(&log, Topic::Events, end_of_events, retractions));
+        let seen = scope.spawn(|| arrivals(&log, Topic::Changes, 0, 2 * retractions, &decode_change));
+        let plain = scope.spawn(|| arrivals(&log, Topic::Events, end_of_events, retractions, &decode_event));
         let sent = at_pace(retractions, pace, |number| {
             let targets = vec![Target { what: Some(What::Node(format!("o-{number}"))), window: None }];
             let retraction = format!("r-{number}");
@@ -252,7 +252,7 @@ pub fn bare_loop(broker: &Broker, records: usize, pace: Duration) -> Result<Vec<
     let next = log.bounds(Topic::Events, 0)?.end;
     let (sent, seen) = std::thread::scope(|scope| {
         let looping = scope.spawn(|| consume_transform_produce(&log, next, &is_over));
-        let seen = scope.spawn(|| arrivals(&log, Topic::Changes, 0, records));
+        let seen = scope.spawn(|| arrivals(&log, Topic::Changes, 0, records, &decode_change));
         let sent = at_pace(records, pace, |number| {
             let event = Event { id: format!("b-{number}"), space: "s".to_owned(), ..Event::default() };
             Ok(log.append(vec![record(&event, 1)]).map(drop)?)
@@ -295,17 +295,19 @@ pub fn times<'a>(sent: &[Instant], seen: impl Iterator<Item = &'a Instant>) -> V
     times
 }
 
-/// When each of so many records came.
-pub fn arrivals(log: &KafkaLog, topic: Topic, from: u64, count: usize) -> Result<Vec<Instant>, KafkaError> {
+/// When each of so many records came and was taken.
+pub fn arrivals(
+    log: &KafkaLog,
+    topic: Topic,
+    from: u64,
+    count: usize,
+    take: &dyn Fn(&Record) -> Result<(), KafkaError>,
+) -> Result<Vec<Instant>, KafkaError> {
     let (mut next, mut seen, begun) = (from, Vec::with_capacity(count), Instant::now());
     while seen.len() < count {
         log.wait(topic, 0, next, Duration::from_millis(200))?;
         for record in log.read(topic, 0, next, READ)? {
-            if topic == Topic::Changes {
-                Change::decode(record.value.as_slice())?;
-            } else {
-                let _ = wire::decode(&record.value, None);
-            }
+            take(&record)?;
             next = record.position.offset + 1;
             seen.push(Instant::now());
         }
@@ -314,6 +316,17 @@ pub fn arrivals(log: &KafkaLog, topic: Topic, from: u64, count: usize) -> Result
         }
     }
     Ok(seen)
+}
+
+/// A change that is decoded when it is taken.
+fn decode_change(record: &Record) -> Result<(), KafkaError> {
+    Ok(Change::decode(record.value.as_slice()).map(drop)?)
+}
+
+/// An event that is decoded when it is taken.
+fn decode_event(record: &Record) -> Result<(), KafkaError> {
+    let _ = wire::decode(&record.value, None);
+    Ok(())
 }
 
 fn wait_for_position(log: &KafkaLog, next_offset: u64) -> Result<(), KafkaError> {

@@ -176,10 +176,10 @@ pub fn latency(broker: &Broker, changes: usize, pace: Duration) -> Result<Vec<f6
     application.line("RUNNING")?;
     // One in 100 of the first ones.
     let first_changes = WARM_UP_EVENTS.div_ceil(100) as usize;
-    arrivals(&log, Topic::Changes, 0, first_changes)?;
+    arrivals(&log, Topic::Changes, 0, first_changes, &|_| Ok(()))?;
     let from = log.bounds(Topic::Changes, 0)?.end;
     let (sent, seen) = std::thread::scope(|scope| {
-        let seen = scope.spawn(|| arrivals(&log, Topic::Changes, from, changes));
+        let seen = scope.spawn(|| arrivals(&log, Topic::Changes, from, changes, &|_| Ok(())));
         let sent = at_pace(changes, pace, |number| {
             let number = WARM_UP_EVENTS + number as u64;
             Ok(log.append(vec![event(number, [0; 3], true, 1)]).map(drop)?)

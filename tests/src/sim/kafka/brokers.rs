@@ -7,10 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use recant_eventlog::{
-    AppendLog, Bounds, Clock as _, Committed, LogError, NewRecord, Output, ReadLimit, ReadLog, Record, Topic,
-    clock::ManualClock,
-};
+use recant_eventlog::{Clock as _, Committed, LogError, NewRecord, Output, Record, Topic, clock::ManualClock};
 use recant_proto::position::{Incarnation, Position};
 
 use crate::sim::{mishaps::TOLD_TO, names::Fault};
@@ -47,37 +44,37 @@ pub enum Markers {
 #[derive(Clone)]
 pub struct Brokers(Rc<RefCell<State>>);
 
-struct State {
-    incarnation: Incarnation,
+pub(super) struct State {
+    pub(super) incarnation: Incarnation,
     clock: Arc<ManualClock>,
     round: u64,
-    partitions: Vec<[Vec<Entry>; Topic::ALL.len()]>,
-    transactions: Vec<Transaction>,
+    pub(super) partitions: Vec<[Vec<Entry>; Topic::ALL.len()]>,
+    pub(super) transactions: Vec<Transaction>,
     identities: BTreeMap<IdentityName, Identity>,
     /// Appends that were answered with an error and are not in the log yet.
     delayed_appends: Vec<NewRecord>,
     positions_sent: u64,
     /// Planted: whoever initialises an identity fences nobody.
-    fences_nobody: bool,
+    pub(super) fences_nobody: bool,
 }
 
 /// What has an offset.
-enum Entry {
+pub(super) enum Entry {
     Record { record: Record, transaction: Option<usize> },
     Marker,
 }
 
-struct Transaction {
-    partition: u32,
-    stage: Stage,
+pub(super) struct Transaction {
+    pub(super) partition: u32,
+    pub(super) stage: Stage,
     began: u64,
     topics: BTreeSet<Topic>,
     /// The position that was sent as part of it, and the how-manieth of all it is.
-    position: Option<(u64, Committed)>,
+    pub(super) position: Option<(u64, Committed)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+pub(super) enum Stage {
     Open,
     Decided { commits: bool, markers_after: u32 },
     Ended { commits: bool },
@@ -111,7 +108,7 @@ impl Brokers {
         self.state_mut().fences_nobody = true;
     }
 
-    fn state(&self) -> Ref<'_, State> {
+    pub(super) fn state(&self) -> Ref<'_, State> {
         self.0.borrow()
     }
 
@@ -325,7 +322,7 @@ impl State {
         position
     }
 
-    fn position(&self, partition: u32, counts: impl Fn(Stage) -> bool) -> Committed {
+    pub(super) fn position(&self, partition: u32, counts: impl Fn(Stage) -> bool) -> Committed {
         let of_partition = self.transactions.iter().filter(|transaction| transaction.partition == partition);
         let positions = of_partition.filter(|transaction| counts(transaction.stage));
         let last = positions.filter_map(|transaction| transaction.position.as_ref()).max_by_key(|(order, _)| *order);
@@ -394,7 +391,7 @@ impl State {
     }
 
     /// Up to where a topic is decided and visible.
-    fn stable_end(&self, topic: Topic, partition: u32) -> usize {
+    pub(super) fn stable_end(&self, topic: Topic, partition: u32) -> usize {
         let entries = &self.partitions[partition as usize][topic as usize];
         if topic == Topic::Events {
             return entries.len();
@@ -404,67 +401,5 @@ impl State {
             _ => false,
         };
         entries.iter().position(is_held).unwrap_or(entries.len())
-    }
-}
-
-/// As one reads who sees only what is committed.
-impl ReadLog for Brokers {
-    fn incarnation(&self) -> Incarnation {
-        self.state().incarnation
-    }
-
-    fn partitions(&self) -> u32 {
-        self.state().partitions.len() as u32
-    }
-
-    fn bounds(&self, topic: Topic, partition: u32) -> Result<Bounds, LogError> {
-        Ok(Bounds { earliest: 0, end: self.state().stable_end(topic, partition) as u64 })
-    }
-
-    fn read(&self, topic: Topic, partition: u32, from_offset: u64, limit: ReadLimit) -> Result<Vec<Record>, LogError> {
-        let state = self.state();
-        let end = state.stable_end(topic, partition);
-        if from_offset > end as u64 {
-            let bounds = Bounds { earliest: 0, end: end as u64 };
-            return Err(LogError::OutOfRange { partition, offset: from_offset, bounds });
-        }
-        let (mut records, mut bytes) = (Vec::new(), 0);
-        for entry in &state.partitions[partition as usize][topic as usize][from_offset as usize..end] {
-            if records.len() >= limit.records_max || bytes >= limit.bytes_max {
-                break;
-            }
-            let Entry::Record { record, transaction } = entry else { continue };
-            let is_aborted =
-                transaction.is_some_and(|at| state.transactions[at].stage == Stage::Ended { commits: false });
-            if !is_aborted {
-                bytes += record.value.len();
-                records.push(record.clone());
-            }
-        }
-        Ok(records)
-    }
-
-    /// As the group answers who asks for what is stable.
-    fn committed(&self, partition: u32) -> Result<Committed, LogError> {
-        let state = self.state();
-        let is_pending = |transaction: &Transaction| {
-            transaction.partition == partition
-                && transaction.position.is_some()
-                && !matches!(transaction.stage, Stage::Ended { .. })
-        };
-        if !state.fences_nobody && state.transactions.iter().any(is_pending) {
-            return Err(LogError::Unreachable(format!("a position is not decided: {TOLD_TO}")));
-        }
-        Ok(state.position(partition, |stage| stage == Stage::Ended { commits: true }))
-    }
-
-    fn refresh(&self) -> Result<(), LogError> {
-        Ok(())
-    }
-}
-
-impl AppendLog for Brokers {
-    fn append(&self, records: Vec<NewRecord>) -> Result<Vec<Position>, LogError> {
-        self.append_with(records, None)
     }
 }

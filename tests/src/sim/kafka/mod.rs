@@ -15,3 +15,4 @@
 pub mod brokers;
 pub mod group;
 pub mod producer;
+mod reading;
