@@ -12,6 +12,7 @@ pub mod oracle;
 pub mod plant;
 pub mod sim;
 pub mod soak;
+pub mod spreadsheet;
 
 // The record of the log, whose encoding `fuzz` includes from the log's own crate.
 use recant_eventlog::Record;
