@@ -77,6 +77,10 @@ impl OpenSpaces {
             let Some(space) = Space::open(store, name, forms.resident_max)? else { return Ok(None) };
             self.insert(space, true);
         }
+        // The number of one that has not begun may be that of another by now.
+        if self.spaces.get(name).is_some_and(|open| !open.is_begun) {
+            return Ok(None);
+        }
         Ok(self.use_space(name, now))
     }
 
@@ -91,10 +95,10 @@ impl OpenSpaces {
         number: u32,
     ) -> Result<&mut Space, StoreError> {
         if self.get_or_open(store, name, forms, now)?.is_none() {
-            self.insert(Space::empty(name, number), false);
-        }
-        if let Some(open) = self.spaces.get_mut(name).filter(|open| !open.is_begun) {
-            open.space.row.number = number;
+            match self.spaces.get_mut(name) {
+                Some(open) => open.space.row.number = number,
+                None => self.insert(Space::empty(name, number), false),
+            }
         }
         self.use_space(name, now).ok_or_else(|| StoreError::Absent(name.to_owned()))
     }
