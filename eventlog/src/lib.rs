@@ -9,7 +9,10 @@ pub mod kafka;
 pub mod memory;
 mod partition;
 
-use recant_proto::position::{Incarnation, Position};
+use recant_proto::{
+    input::Input,
+    position::{Incarnation, Position},
+};
 
 /// The topics of a log; see `recant_proto::names` for what they are called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -40,6 +43,19 @@ pub struct Record {
     pub headers: Vec<(String, Vec<u8>)>,
     /// The event, change or rejection.
     pub value: Vec<u8>,
+}
+
+impl Record {
+    /// As it is folded.
+    pub fn input(&self) -> Input<'_> {
+        Input {
+            offset: self.position.offset,
+            append_time_ms: self.append_time_ms,
+            key: &self.key,
+            headers: &self.headers,
+            value: &self.value,
+        }
+    }
 }
 
 /// A record to append.

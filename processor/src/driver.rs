@@ -13,7 +13,7 @@ use std::{sync::Arc, time::Instant};
 
 use recant_eventlog::{Commit, Committed, Epoch, LogError, Output, ProcessLog, ReadLimit, ReadLog, Record, Topic};
 use recant_projections::{
-    fold::{self, FoldError, Folded, Forms, Input, Message, Partition},
+    fold::{self, FoldError, Folded, Forms, Message, Partition},
     store::WriteStore,
 };
 use recant_proto::{names, position::Position};
@@ -237,7 +237,7 @@ impl<L: ProcessLog, S: WriteStore> Driver<L, S> {
         let mut outputs = Vec::new();
         let mut events = 0;
         for record in records {
-            let folded = match self.partition.fold(&input(record)) {
+            let folded = match self.partition.fold(&record.input()) {
                 Ok(folded) => folded,
                 // What came before is published and stored; the partition stops at this event.
                 Err(FoldError::MustUnderstand { .. } | FoldError::LogicVersion { .. }) if events > 0 => break,
@@ -340,17 +340,6 @@ impl<L: ProcessLog, S: WriteStore> Driver<L, S> {
 
 /// After so many aborted commits without one that went through, the driver gives up.
 pub(crate) const ABORTED_IN_A_ROW_MAX: u32 = 8;
-
-/// A record as `fold` takes it.
-pub fn input(record: &Record) -> Input<'_> {
-    Input {
-        offset: record.position.offset,
-        append_time_ms: record.append_time_ms,
-        key: &record.key,
-        headers: &record.headers,
-        value: &record.value,
-    }
-}
 
 /// The log, as the source of what it causes.
 pub fn source_of(log: &impl ReadLog) -> String {

@@ -31,7 +31,7 @@ use recant_proto::{
     wire,
 };
 
-use crate::driver::{DriveError, input};
+use crate::driver::DriveError;
 
 /// So much is read, and written, at once.
 const READ: ReadLimit = ReadLimit { records_max: 5_000, bytes_max: 8 << 20 };
@@ -297,7 +297,7 @@ impl<'a, L: ReadLog> Source<'a, L> {
         let Some(time_ms) = self.time_ms() else { return Ok(taken) };
         let of_time = self.waiting.iter().take_while(|record| record.append_time_ms <= time_ms).count();
         for record in self.waiting.drain(..of_time) {
-            let folded = self.folding.fold(&input(&record))?;
+            let folded = self.folding.fold(&record.input())?;
             taken.push(as_copied(&record, time_ms, &folded, new));
         }
         if self.waiting.is_empty() {
@@ -354,7 +354,7 @@ fn fold_all(
                 break;
             }
             for record in &records {
-                observe(record.position, &partition.fold(&input(record))?)?;
+                observe(record.position, &partition.fold(&record.input())?)?;
             }
             partition.store()?;
             partition.keep_within_budget();

@@ -18,7 +18,6 @@ use recant_projections::{
 use recant_proto::names;
 
 use crate::{
-    driver::input,
     standalone::{check_state_files, log_directory},
     switch::readable_state,
 };
@@ -170,7 +169,7 @@ impl<L: ReadLog> Viewer<L> {
             return Ok(());
         }
         let records = self.log.read(Topic::Events, partition, last, ReadLimit { records_max: 1, bytes_max: 1 })?;
-        let same = records.first().is_some_and(|record| fold::record_hash(&input(record)) == row.last_record_hash);
+        let same = records.first().is_some_and(|record| fold::record_hash(&record.input()) == row.last_record_hash);
         if same { Ok(()) } else { mismatch(format!("the record at offset {last} is not the one that it applied")) }
     }
 

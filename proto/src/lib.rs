@@ -4,6 +4,7 @@
 
 pub mod cloudevents;
 pub mod id;
+pub mod input;
 mod json;
 pub mod names;
 pub mod position;

@@ -124,7 +124,7 @@ fn is_by_space(table: Table) -> bool {
 }
 
 /// The rows of a store under a prefix, told by what is behind it.
-struct Side<'s, S> {
+pub(crate) struct Side<'s, S> {
     store: &'s S,
     prefix: Vec<u8>,
 }
@@ -134,7 +134,8 @@ impl<'s, S: Store> Side<'s, S> {
         Side { store, prefix: Vec::new() }
     }
 
-    fn of(store: &'s S, space: SpaceNumber) -> Self {
+    /// The rows of a space.
+    pub fn of(store: &'s S, space: SpaceNumber) -> Self {
         Side { store, prefix: of_space(space).to_vec() }
     }
 
@@ -143,12 +144,17 @@ impl<'s, S: Store> Side<'s, S> {
     }
 
     fn rows(&self, table: Table) -> Rows<'_, S> {
-        Rows { side: self, table, from: Some(self.prefix.clone()), page: VecDeque::new() }
+        self.rows_from(table, &self.prefix)
+    }
+
+    /// The rows of a table from a key on.
+    pub fn rows_from(&self, table: Table, from: &[u8]) -> Rows<'_, S> {
+        Rows { side: self, table, from: Some(from.to_vec()), page: VecDeque::new() }
     }
 }
 
 /// The rows of a table one after the other, a page at a time.
-struct Rows<'s, S> {
+pub(crate) struct Rows<'s, S> {
     side: &'s Side<'s, S>,
     table: Table,
     /// Where the next page begins; none behind the last.
@@ -158,7 +164,7 @@ struct Rows<'s, S> {
 
 impl<S: Store> Rows<'_, S> {
     /// The next row, its key without the prefix.
-    fn next(&mut self) -> Result<Option<Entry>, StoreError> {
+    pub fn next(&mut self) -> Result<Option<Entry>, StoreError> {
         if self.page.is_empty()
             && let Some(from) = self.from.take()
         {

@@ -1,7 +1,7 @@
 //! Time travel: the log, folded again.
 //!
 //! [`replay`] is the loop: one partition's events, folded by the very code that ran live, into a state of its own. It
-//! publishes nothing, commits no position and touches no directory but the one that it is given. [`verify`] does it beside
+//! publishes nothing, commits no position and touches no directory but the one that it is given ([`making`]). [`verify`] does it beside
 //! a live state and compares: rows, digests, every published record. [`what_if`] does it with
 //! something changed. [`rebuild`] makes a state anew, [`past`] a data directory of an earlier moment. [`parallel`] is all
 //! partitions at once.
@@ -10,6 +10,7 @@
 //! (`recant_projections::query`); a replay must give the same answers.
 
 pub mod compare;
+pub mod making;
 pub mod parallel;
 pub mod past;
 pub mod published;

@@ -14,10 +14,10 @@ use recant_eventlog::{
     AppendLog, Clock, Commit, Committed, LogError, NewRecord, Output, ProcessLog, ReadLimit, ReadLog, Record, Topic,
     embedded::{CreateOptions, EmbeddedLog, WriterOptions},
 };
-use recant_projections::store::{behind::WriteBehind, rocks::RocksStore};
+use recant_projections::store::behind::WriteBehind;
 
 use crate::{
-    parallel,
+    making, parallel,
     published::Stream,
     replay::{Nobody, Progress, Replay, ReplayError},
 };
@@ -64,7 +64,7 @@ pub fn make<L: ReadLog + Sync>(
         let directory = (place.state)(number);
         std::fs::create_dir_all(&directory)
             .map_err(|error| LogError::Io(format!("{}: {error}", directory.display())))?;
-        let store = RocksStore::open(&directory).and_then(WriteBehind::new)?;
+        let store = making::state(&directory, budget_bytes)?;
         copy_partition(log, &copy, number, end, store, budget_bytes, progress)
     })?;
     Ok(())

@@ -10,11 +10,14 @@ use recant_eventlog::{Committed, ReadLog};
 use recant_projections::{
     audit, fold,
     justification::digest::to_hex,
-    store::{Store, StoreError, behind::WriteBehind, rocks::RocksStore},
+    store::{Store, StoreError, rocks::RocksStore},
     tables::{partition, spaces},
 };
 
-use crate::replay::{Nobody, Progress, Replay, ReplayError};
+use crate::{
+    making,
+    replay::{Nobody, Progress, Replay, ReplayError},
+};
 
 /// What became of a partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,7 +61,7 @@ pub fn anew<L: ReadLog + Sync>(
 ) -> Result<Rebuilt, ReplayError> {
     let committed = log.committed(number)?;
     let old = Old::read(old, log, &committed);
-    let store = RocksStore::open(building).and_then(WriteBehind::new)?;
+    let store = making::state(building, memory_budget_bytes)?;
     let mut replay = Replay::over(log, number, store, memory_budget_bytes, progress)?;
     let mut differences = Vec::new();
     if let Some(at) = old.comparable_at(&committed) {

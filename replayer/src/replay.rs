@@ -21,6 +21,8 @@ use recant_proto::{
     wire,
 };
 
+use crate::making;
+
 /// A batch: as live.
 const BATCH: ReadLimit = ReadLimit { records_max: 1_000, bytes_max: 4 << 20 };
 
@@ -135,6 +137,7 @@ impl<'l, L: ReadLog + Sync, S: WriteStore> Replay<'l, L, S> {
         memory_budget_bytes: usize,
         progress: Progress<'l>,
     ) -> Result<Self, ReplayError> {
+        let memory_budget_bytes = making::spaces_bytes(memory_budget_bytes);
         let resident_max = u32::try_from(memory_budget_bytes / LOADED_ITEM_BYTES).unwrap_or(u32::MAX);
         let forms = Forms { memory_budget_bytes, resident_max, ..Forms::default() };
         let partition = Partition::open(store, log.incarnation(), number)?.with_forms(forms);
@@ -246,7 +249,7 @@ impl<'l, L: ReadLog + Sync, S: WriteStore> Replay<'l, L, S> {
             append_time_ms: self.log_time_ms,
             value: moved.as_deref().unwrap_or(&record.value),
             headers: if moved.is_some() { &[] } else { &record.headers },
-            ..input(record)
+            ..record.input()
         })?;
         observer.after(record, &folded)
     }
@@ -277,22 +280,11 @@ fn check_history<S: WriteStore>(log: &impl ReadLog, number: u32, partition: &Par
     let Some(last) = partition.next_offset().checked_sub(1) else { return Ok(()) };
     let records = log.read(Topic::Events, number, last, ReadLimit { records_max: 1, bytes_max: 1 })?;
     match records.first() {
-        Some(record) if fold::record_hash(&input(record)) == partition.last_record_hash() => Ok(()),
+        Some(record) if fold::record_hash(&record.input()) == partition.last_record_hash() => Ok(()),
         _ => {
             let detail = format!("the record at offset {last} is not the one that the state to begin with applied");
             Err(ReplayError::Incomplete { partition: number, detail })
         }
-    }
-}
-
-/// A record as `fold` takes it.
-fn input(record: &Record) -> Input<'_> {
-    Input {
-        offset: record.position.offset,
-        append_time_ms: record.append_time_ms,
-        key: &record.key,
-        headers: &record.headers,
-        value: &record.value,
     }
 }
 

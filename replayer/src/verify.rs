@@ -16,7 +16,7 @@ use recant_eventlog::{Bounds, Committed, ReadLog, Topic};
 use recant_projections::{
     fold::Partition,
     justification::digest::to_hex,
-    store::{Store, WriteStore, behind::WriteBehind, rocks::RocksStore},
+    store::{Store, WriteStore, rocks::RocksStore},
     tables::{partition as standing, spaces},
 };
 use recant_proto::{id::CONTROL_SPACE, position::Position};
@@ -24,7 +24,7 @@ use serde::Serialize;
 
 use self::beside::Beside;
 use crate::{
-    compare,
+    compare, making,
     replay::{Progress, Replay, ReplayError},
 };
 
@@ -154,7 +154,7 @@ impl<'a, L: ReadLog + Sync> Subject<'a, L> {
             }
         };
         let end = self.committed.next_offset;
-        let store = RocksStore::open(scratch).and_then(WriteBehind::new)?;
+        let store = making::state(scratch, memory_budget_bytes)?;
         let mut replay =
             Replay::over(self.log, self.number, store, memory_budget_bytes, progress)?.of_space(self.only_space);
         let mut beside = Beside::begin(&self)?;

@@ -8,6 +8,8 @@
 //!
 //! Nothing real changes: the branch is a directory of its own.
 
+mod sides;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     str::FromStr as _,
@@ -17,22 +19,13 @@ use bigdecimal::BigDecimal;
 use recant_eventlog::{ReadLog, Record};
 use recant_projections::{
     fold::{Fate, Folded, Partition},
-    history::{self, Turned},
-    justification::graph::Node,
     store::{Store, WriteStore},
-    tables::{
-        SpaceNumber, actions,
-        ids::{self, Namespace},
-        nodes, spaces,
-    },
+    tables::spaces,
 };
-use recant_proto::{
-    id::{Kind, Standing},
-    position::Position,
-    v1::Event,
-};
+use recant_proto::{position::Position, v1::Event};
 use serde::Serialize;
 
+use self::sides::Sides;
 use crate::replay::{Observer, Replay, ReplayError};
 
 /// What is changed, and where.
@@ -155,6 +148,8 @@ pub fn compare<L: ReadLog + Sync, B: WriteStore, R: Store>(
     end: u64,
 ) -> Result<Comparison, ReplayError> {
     let from = branch.next_offset();
+    // Nodes that had been named by then have the same numbers on both sides.
+    let shared_nodes = spaces::get(branch.partition().stored(), space)?.map_or(0, |row| row.nodes);
     let mut told = Told::default();
     branch.up_to(change.after.saturating_add(1), &mut told)?;
     for event in &change.with {
@@ -166,7 +161,8 @@ pub fn compare<L: ReadLog + Sync, B: WriteStore, R: Store>(
     branch.up_to(end, &mut told)?;
     let number = branch.number();
     let at = |offset: u64| Position { partition: number, offset }.to_string();
-    let sides = Sides::of(real, branch.partition().stored(), space, change)?;
+    branch.partition().finish()?;
+    let sides = Sides::of(real, branch.partition().stored(), space, change, shared_nodes)?;
     let outcomes = sides.outcomes()?;
     let might_not_have_happened = sides.doubtful(&at)?;
     let refused = told.refused.into_iter().filter(|refused| sides.was_accepted(refused)).collect();
@@ -210,158 +206,6 @@ fn refusal(position: Option<Position>, folded: &Folded) -> Option<Refused> {
         }),
         _ => None,
     }
-}
-
-/// The real state and that of the branch.
-struct Sides<'a, R, B> {
-    real: &'a R,
-    branch: &'a B,
-    real_space: spaces::Row,
-    branch_space: spaces::Row,
-    /// What really turned or arrived behind the change.
-    really: BTreeMap<Node, Turned>,
-    /// The same in the branch.
-    what_if: BTreeMap<Node, Turned>,
-}
-
-impl<'a, R: Store, B: Store> Sides<'a, R, B> {
-    fn of(real: &'a R, branch: &'a B, space: &str, change: &Change) -> Result<Self, ReplayError> {
-        let real_space = spaces::get(real, space)?.unwrap_or_default();
-        let branch_space = spaces::get(branch, space)?.unwrap_or_default();
-        let first = change.without.first().map_or(change.after, |first| change.after.min(first.saturating_sub(1)));
-        let really = history::between(real, &real_space, first, u64::MAX)?;
-        let what_if = history::between(branch, &branch_space, first, u64::MAX)?;
-        Ok(Sides { real, branch, real_space, branch_space, really, what_if })
-    }
-
-    /// Ids of all that turned on either side.
-    fn turned(&self) -> Result<BTreeSet<String>, ReplayError> {
-        let mut ids = BTreeSet::new();
-        for node in self.really.keys() {
-            ids.insert(nodes::get(self.real, self.real_space.space(), *node)?.texts.id);
-        }
-        for node in self.what_if.keys() {
-            ids.insert(nodes::get(self.branch, self.branch_space.space(), *node)?.texts.id);
-        }
-        Ok(ids)
-    }
-
-    fn outcomes(&self) -> Result<Vec<Outcome>, ReplayError> {
-        let mut outcomes = Vec::new();
-        for id in self.turned()? {
-            let really = end_of(self.real, self.real_space.space(), &id, &self.really)?;
-            let what_if = end_of(self.branch, self.branch_space.space(), &id, &self.what_if)?;
-            // What did not turn on one side is there as it was when they parted.
-            let really_standing = really.standing.or(what_if.before);
-            let branch_standing = what_if.standing.or(really.before);
-            let status = |standing: Option<Standing>| standing.map(Standing::status);
-            if status(really_standing) == status(branch_standing) {
-                continue;
-            }
-            let row = match really.node {
-                Some(node) => nodes::get(self.real, self.real_space.space(), node)?,
-                None => match what_if.node {
-                    Some(node) => nodes::get(self.branch, self.branch_space.space(), node)?,
-                    None => continue,
-                },
-            };
-            let kind = row.kind.map_or("", Kind::as_str);
-            let action = match row.kind {
-                Some(Kind::Action) => self.action(&id)?,
-                _ => None,
-            };
-            let outcome = Outcome {
-                node: id,
-                kind,
-                subject: row.texts.subject,
-                really: status(really_standing),
-                what_if: status(branch_standing),
-                why: branch_standing.and_then(Standing::why),
-                action,
-            };
-            outcomes.push((row.offset, outcome));
-        }
-        outcomes.sort_by_key(|(arrived, _)| *arrived);
-        Ok(outcomes.into_iter().map(|(_, outcome)| outcome).collect())
-    }
-
-    /// What arrived on both sides behind the change: really IN, and OUT in the branch.
-    fn doubtful(&self, at: &dyn Fn(u64) -> String) -> Result<Vec<Doubtful>, ReplayError> {
-        let mut doubtful = Vec::new();
-        for (node, _) in self.really.iter().filter(|(_, turned)| turned.before.is_none()) {
-            let value = nodes::value(self.real, self.real_space.space(), *node)?;
-            let row = nodes::Row::decode(&value)?;
-            let Some(head) = row.head.filter(|head| head.standing.is_in() && head.kind != Kind::Observation) else {
-                continue;
-            };
-            let texts = row.texts()?;
-            let branch_space = self.branch_space.space();
-            let Some(there) = ids::get(self.branch, branch_space, Namespace::Node, &texts.id)?.map(Node) else {
-                continue;
-            };
-            let there = nodes::value(self.branch, branch_space, there)?;
-            let was_in = nodes::Row::decode(&there)?.head.is_none_or(|head| head.standing.is_in());
-            if !was_in {
-                let action = if head.kind == Kind::Action { self.action(&texts.id)? } else { None };
-                doubtful.push((
-                    head.offset,
-                    Doubtful {
-                        position: at(head.offset),
-                        event: texts.event,
-                        node: texts.id,
-                        kind: head.kind.as_str(),
-                        action,
-                    },
-                ));
-            }
-        }
-        doubtful.sort_by_key(|(offset, _)| *offset);
-        Ok(doubtful.into_iter().map(|(_, doubtful)| doubtful).collect())
-    }
-
-    /// An action as it really is, or as it would be if it is not.
-    fn action(&self, id: &str) -> Result<Option<Action>, ReplayError> {
-        let row = match ids::get(self.real, self.real_space.space(), Namespace::Node, id)? {
-            Some(node) => actions::get(self.real, self.real_space.space(), Node(node))?,
-            None => match ids::get(self.branch, self.branch_space.space(), Namespace::Node, id)? {
-                Some(node) => actions::get(self.branch, self.branch_space.space(), Node(node))?,
-                None => None,
-            },
-        };
-        Ok(row.map(|row| Action {
-            action_type: row.action_type,
-            state: row.state,
-            amount: row.amount,
-            currency: row.currency,
-        }))
-    }
-
-    /// Whether an event that the branch refuses was really taken; what is in no log counts as such.
-    fn was_accepted(&self, refused: &Refused) -> bool {
-        let key = recant_projections::tables::events::key(self.real_space.space(), &refused.event);
-        let known = self.real.get(recant_projections::tables::Table::Events, &key);
-        refused.position.is_none() || known.is_ok_and(|known| known.is_some())
-    }
-}
-
-/// What became of a node on one side.
-struct End {
-    node: Option<Node>,
-    /// Its standing at the end, if it turned behind the change.
-    standing: Option<Standing>,
-    /// Its standing when the sides parted, if it turned and was there.
-    before: Option<Standing>,
-}
-
-fn end_of(
-    store: &impl Store,
-    space: SpaceNumber,
-    id: &str,
-    turned: &BTreeMap<Node, Turned>,
-) -> Result<End, ReplayError> {
-    let node = ids::get(store, space, Namespace::Node, id)?.map(Node);
-    let found = node.and_then(|node| turned.get(&node));
-    Ok(End { node, standing: found.map(|found| found.after), before: found.and_then(|found| found.before) })
 }
 
 /// Sums by currency, of actions each counted once.

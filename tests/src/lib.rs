@@ -13,6 +13,7 @@ pub mod plant;
 pub mod served;
 pub mod sim;
 pub mod soak;
+pub mod spreadsheet;
 
 // The record of the log, whose encoding `fuzz` includes from the log's own crate.
 use recant_eventlog::Record;

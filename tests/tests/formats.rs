@@ -22,10 +22,7 @@ use std::{
 };
 
 use recant_eventlog::{ReadLimit, ReadLog, Topic, clock::ManualClock, embedded::Follower};
-use recant_processor::{
-    driver::input,
-    standalone::{NewEvent, NewLog, Standalone},
-};
+use recant_processor::standalone::{NewEvent, NewLog, Standalone};
 use recant_projections::{
     fold::{Forms, Partition},
     store::{Batch, Store, WriteStore, rocks::RocksStore},
@@ -208,7 +205,7 @@ fn write_segments(data: &Path) {
     let limit = ReadLimit { records_max: usize::MAX, bytes_max: usize::MAX };
     let records = log.read(Topic::Events, 0, 0, limit).unwrap();
     for (number, record) in records.iter().enumerate() {
-        partition.fold(&input(record)).unwrap();
+        partition.fold(&record.input()).unwrap();
         partition.store().unwrap();
         if number == records.len() - 5 {
             partition.stored().flush().unwrap();

@@ -13,11 +13,15 @@ use recant_processor::{
     standalone::{NewEvent, NewLog, Standalone},
     viewer::Viewer,
 };
-use recant_projections::{audit, fold::digest_of};
+use recant_projections::{
+    audit,
+    fold::digest_of,
+    tables::{partition, spaces},
+};
 use recant_proto::{
     id::CONTROL_SPACE,
     position::Incarnation,
-    v1::{Event, event::Body},
+    v1::{ActionReviewed, Event, Observed, event::Body},
 };
 use recant_tests::{
     generate::{BEGIN_MS, records, seeded},
@@ -64,6 +68,51 @@ fn the_way_that_events_take_does_not_show_in_the_digest() {
         drop(opened(data.path(), way));
         assert_eq!(self::digests(data.path(), way, expected.keys()), expected, "rebuilt from the log: {way:?}");
     }
+}
+
+/// A state is a function of its log to the last row: also the numbers of spaces, which are in nearly all keys, where everything
+/// of a space was rejected at first, by a process that went on or by one that ended.
+#[test]
+fn what_is_rejected_numbers_no_space() {
+    let in_space = |id: &str, space: &str, body| Event {
+        id: id.to_owned(),
+        space: space.to_owned(),
+        body: Some(body),
+        ..Event::default()
+    };
+    let rejected = |id: &str, space: &str| {
+        let reviewed =
+            ActionReviewed { action: "a".into(), verdict: "allow".into(), by: "kim".into(), ..Default::default() };
+        in_space(id, space, Body::ActionReviewed(reviewed))
+    };
+    let observed = |id: &str, space: &str| {
+        let observed = Observed { node: id.into(), source: "web:page".into(), ..Observed::default() };
+        in_space(id, space, Body::Observed(observed))
+    };
+    let events = [
+        rejected("1", "never"),
+        rejected("2", "at first"),
+        observed("3", "second"),
+        rejected("4", "third"),
+        observed("5", "at first"),
+        observed("6", "third"),
+        observed("7", "second"),
+    ];
+    let mut states = Vec::new();
+    let ended = Way { reopened_after: 1, ..ONE_BY_ONE };
+    for way in
+        [ONE_BY_ONE, ended, Way { appends_of: &[3], ..ONE_BY_ONE }, Way { appends_of: &[usize::MAX], ..ONE_BY_ONE }]
+    {
+        let data = tempfile::tempdir().unwrap();
+        append(data.path(), way, &events);
+        let store = Viewer::open(data.path()).unwrap().state(0).unwrap();
+        let numbers = spaces::all(&store).unwrap().into_iter().map(|(name, row)| (name, row.number));
+        let next = partition::get(&store).unwrap().unwrap().next_space;
+        states.push((numbers.collect::<BTreeMap<_, _>>(), next));
+    }
+    let expected = [("at first", 2), ("recant.control", 0), ("second", 1), ("third", 3)];
+    let expected: BTreeMap<String, u32> = expected.map(|(name, number)| (name.to_owned(), number)).into();
+    assert_eq!(states, vec![(expected, 4); 4]);
 }
 
 /// Events of many spaces, interleaved, a minute apart.

@@ -8,22 +8,30 @@
 #[path = "../src/bin/bench/workload.rs"]
 mod workload;
 
-use std::convert::Infallible;
+use std::{cell::Cell, convert::Infallible};
 
+use prost::Message as _;
 use recant_projections::{
-    fold::{Engine, Forms},
+    fold::{Engine, Fate, Forms, Input, Partition},
     justification::{
         graph::{Arrival, Item, Node},
         resident::Resident,
         settle::{Arriving, Edit, Faithful, Justifying, Rule, Settled, Work, settle_by},
     },
+    query::{self, Filter, Moment},
+    store::{Entry, Store, StoreError, Visit, memory::MemoryStore},
+    tables::Table,
 };
-use recant_proto::id::Kind;
+use recant_proto::{
+    id::Kind,
+    position::Incarnation,
+    v1::{Event, Retracted, Target, event::Body, target::What},
+};
 use recant_tests::{
     agree::{MemoryDisk, Settings, compare},
     generate::{records, seeded},
 };
-use workload::{W1, arrive};
+use workload::{Drawn, W1, arrive};
 
 fn by<R: Rule>(graph: &mut Resident, edit: &Edit) -> Result<Settled, Infallible> {
     settle_by::<R, Resident>(graph, edit)
@@ -211,4 +219,78 @@ fn an_engine_that_is_right_and_slow_is_caught_here_alone() {
     println!("w1, slow: {slow:?}");
     assert!(8 * slow.work.suspects > 6 * (slow.changes / 2), "{slow:?}");
     assert!(many_reasons(by::<NothingTakesOver>).work.suspects > 0);
+}
+
+/// A store that counts the rows that are read of it.
+struct Counted {
+    store: MemoryStore,
+    rows: Cell<u64>,
+}
+
+impl Counted {
+    fn count(&self) {
+        self.rows.set(self.rows.get() + 1);
+    }
+}
+
+impl Store for Counted {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        self.count();
+        self.store.get(table, key)
+    }
+
+    fn scan(&self, table: Table, prefix: &[u8], from: &[u8], visit: &mut Visit<'_>) -> Result<(), StoreError> {
+        self.store.scan(table, prefix, from, &mut |key, value| {
+            self.count();
+            visit(key, value)
+        })
+    }
+
+    fn last(&self, table: Table, prefix: &[u8], at_most: &[u8]) -> Result<Option<Entry>, StoreError> {
+        self.count();
+        self.store.last(table, prefix, at_most)
+    }
+}
+
+/// How many rows a diff over the fall of so many nodes reads, in a space of so many, and as much history after it as before.
+fn rows_of_diff(falling: u32, nodes: u32) -> u64 {
+    let mut partition = Partition::open(MemoryStore::default(), Incarnation([7; 16]), 0).unwrap();
+    let mut offset = 0;
+    let mut fold = |event: Event| {
+        let value = event.encode_to_vec();
+        let input = Input { offset, append_time_ms: 0, key: b"s", headers: &[], value: &value };
+        assert_eq!(partition.fold(&input).unwrap().fate, Fate::Accepted);
+        partition.store().unwrap();
+        offset += 1;
+    };
+    let mut number = 0;
+    let mut draw = |drawn: Drawn| {
+        number += 1;
+        workload::event("s", number, &drawn)
+    };
+    fold(draw(Drawn::Observed { place: 0, source: 0 }));
+    (1..falling).for_each(|place| fold(draw(Drawn::Derived { place, premises: vec![0] })));
+    (falling..nodes).for_each(|place| fold(draw(Drawn::Observed { place, source: 1 })));
+    let targets = vec![Target { what: Some(What::Source(workload::source_id(0))), window: None }];
+    let body = Some(Body::Retracted(Retracted { targets, ..Retracted::default() }));
+    fold(Event { id: "retracted".into(), space: "s".into(), body, ..Event::default() });
+    (nodes..2 * nodes).for_each(|place| fold(draw(Drawn::Observed { place, source: 1 })));
+    let now = Moment::now(partition.stored()).unwrap().unwrap();
+    let store = Counted { store: partition.stored().clone(), rows: Cell::new(0) };
+    let [before, after] = [nodes - 1, nodes].map(|offset| now.clone().at_offset(offset.into()));
+    let diff = query::diff(&store, "s", &before, &after, &Filter::default(), usize::MAX).unwrap();
+    assert_eq!(diff.total, falling as usize);
+    store.rows.get()
+}
+
+/// What a diff costs follows what turned between the two moments: ten times the nodes and the history cost some steps of a binary
+/// search more, and ten times as many that fell ten times as much.
+#[test]
+fn a_diff_costs_what_changed() {
+    let few = rows_of_diff(20, 500);
+    let in_many = rows_of_diff(20, 5_000);
+    let many = rows_of_diff(200, 5_000);
+    assert!(in_many <= few + 24, "{few} rows, and {in_many} in ten times as many nodes");
+    assert!(many >= 5 * in_many && many <= 11 * in_many, "{in_many} rows for 20, {many} for 200");
+    assert!(in_many <= 20 * 6 + 120, "{in_many} rows for 20 that fell");
 }

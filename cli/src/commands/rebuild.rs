@@ -8,7 +8,10 @@ use recant_processor::{
     standalone::{log_directory, state_directory},
     switch,
 };
-use recant_replayer::rebuild::{self, OldState, Rebuilt};
+use recant_replayer::{
+    parallel,
+    rebuild::{self, OldState, Rebuilt},
+};
 use serde::Serialize;
 
 use crate::{
@@ -54,8 +57,11 @@ pub fn run(place: &Place, arguments: &arguments::Rebuild, output: &mut Output) -
         None => 0..log.partitions(),
     };
     let progress = Progress::new("folding events");
-    let rebuilt = partitions.map(|partition| rebuild_one(place, &log, partition, arguments.keep_old, &progress));
-    let rebuilt: Vec<(Rebuilt, Option<PathBuf>)> = rebuilt.collect::<Result<_>>()?;
+    let partitions: Vec<u32> = partitions.collect();
+    let budget_bytes = place.memory_budget_bytes / parallel::workers(partitions.len());
+    let rebuilt = parallel::each(partitions, |partition| {
+        rebuild_one(place, &log, partition, arguments.keep_old, budget_bytes, &progress)
+    })?;
     drop(progress);
     let differs = rebuilt.iter().any(|(rebuilt, _)| matches!(rebuilt.old, OldState::Differs(_)));
     if output.is_json() {
@@ -73,12 +79,13 @@ fn rebuild_one(
     log: &EmbeddedLog,
     partition: u32,
     keep_old: bool,
+    memory_budget_bytes: usize,
     progress: &Progress,
 ) -> Result<(Rebuilt, Option<PathBuf>)> {
     let building = switch::begin(&place.data, partition)?;
     let old = state_directory(&place.data, partition);
     let add = |events| progress.add(events);
-    match rebuild::anew(log, partition, &old, &building, place.memory_budget_bytes, &add) {
+    match rebuild::anew(log, partition, &old, &building, memory_budget_bytes, &add) {
         Ok(rebuilt) => Ok((rebuilt, switch::finish(&place.data, partition, &building, keep_old)?)),
         Err(error) => {
             switch::remove(&building);

@@ -8,7 +8,7 @@ use recant_gateway::read::read_event;
 use recant_processor::checkpoints;
 use recant_projections::{
     query,
-    store::{Store, behind::WriteBehind, rocks::RocksStore},
+    store::{Store, behind::WriteBehind},
     tables::{self, Table, events, partition},
 };
 use recant_proto::{
@@ -17,6 +17,7 @@ use recant_proto::{
     validate, wire,
 };
 use recant_replayer::{
+    making,
     replay::Replay,
     what_if::{self, Action, Change, Comparison, Doubtful, Outcome},
 };
@@ -84,14 +85,14 @@ fn branch<'a>(
         let opened = std::fs::create_dir(&directory)
             .and_then(|()| checkpoints::branch(&checkpoint, &directory))
             .map_err(anyhow::Error::from)
-            .and_then(|()| Ok(RocksStore::open(&directory).and_then(WriteBehind::new)?))
+            .and_then(|()| Ok(making::state(&directory, place.memory_budget_bytes)?))
             .and_then(|store| Ok(Replay::over(log, number, store, place.memory_budget_bytes, progress)?));
         match opened {
             Ok(branch) => return Ok(branch),
             Err(error) => tracing::warn!(path = %checkpoint.path.display(), %error, "a checkpoint is of no use"),
         }
     }
-    let store = RocksStore::open(&scratch.join("0")).and_then(WriteBehind::new)?;
+    let store = making::state(&scratch.join("0"), place.memory_budget_bytes)?;
     Ok(Replay::over(log, number, store, place.memory_budget_bytes, progress)?)
 }
 

@@ -16,7 +16,7 @@ use recant_projections::{
 };
 
 use super::{BackupError, FileEntry, Manifest, PartitionEntry, Progress, StateEntry, manifest, state_of};
-use crate::{driver::input, viewer::Viewer};
+use crate::viewer::Viewer;
 
 const READ: ReadLimit = ReadLimit { records_max: 10_000, bytes_max: 32 << 20 };
 
@@ -114,7 +114,7 @@ pub(crate) fn check_history(
     let Some(last) = row.next_offset.checked_sub(1) else { return Ok(Ok(())) };
     let one = ReadLimit { records_max: 1, bytes_max: 1 };
     let records = log.read(Topic::Events, partition, last, one)?;
-    let same = records.first().is_some_and(|record| fold::record_hash(&input(record)) == row.last_record_hash);
+    let same = records.first().is_some_and(|record| fold::record_hash(&record.input()) == row.last_record_hash);
     Ok(if same { Ok(()) } else { Err(format!("the record at offset {last} is not the one that it applied")) })
 }
 

@@ -9,7 +9,7 @@ use recant_projections::{
     store::WriteStore,
 };
 
-use super::{BatchLimit, DriveError, Driver, Phase, input, source_of};
+use super::{BatchLimit, DriveError, Driver, Phase, source_of};
 use crate::{digests::Digests, measures::Measures};
 
 /// The state of a partition that follows what was published, and publishes nothing.
@@ -36,7 +36,7 @@ impl<L: ReadLog, S: WriteStore> Shadow<L, S> {
         let records = self.log.read(Topic::Events, self.number, last, one)?;
         let same = records
             .first()
-            .is_some_and(|record| fold::record_hash(&input(record)) == self.partition.last_record_hash());
+            .is_some_and(|record| fold::record_hash(&record.input()) == self.partition.last_record_hash());
         if same {
             Ok(())
         } else {
@@ -66,7 +66,7 @@ impl<L: ReadLog, S: WriteStore> Shadow<L, S> {
                 return Err(self.mismatch(format!("the log ends at {from}, and was processed up to {to}")));
             }
             for record in &records {
-                self.partition.fold(&input(record))?;
+                self.partition.fold(&record.input())?;
             }
         }
         let next = self.partition.next_offset();

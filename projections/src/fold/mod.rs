@@ -36,24 +36,10 @@ use known_ids::KnownIds;
 use open::OpenSpaces;
 pub use open::{Forms, Turns};
 use prost::Message as _;
+pub use recant_proto::input::Input;
 pub use retract::{Preview, PreviewError, preview};
 pub use space::Engine;
 use space::Space;
-
-/// A record of `recant.events`.
-#[derive(Debug, Clone, Copy)]
-pub struct Input<'a> {
-    /// Its offset in this partition.
-    pub offset: u64,
-    /// When the log took it, in ms.
-    pub append_time_ms: i64,
-    /// Its key.
-    pub key: &'a [u8],
-    /// Its headers.
-    pub headers: &'a [(String, Vec<u8>)],
-    /// Its value.
-    pub value: &'a [u8],
-}
 
 /// What became of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -71,6 +71,8 @@ struct Open {
     counted_bytes: usize,
     is_counted: bool,
     is_changed: bool,
+    /// Whether something was ever applied to it. Until then its number is not its own.
+    is_begun: bool,
 }
 
 impl OpenSpaces {
@@ -84,13 +86,17 @@ impl OpenSpaces {
     ) -> Result<Option<&mut Space>, StoreError> {
         if !self.spaces.contains_key(name) {
             let Some(space) = Space::open(store, name, forms.resident_max)? else { return Ok(None) };
-            self.insert(space);
+            self.insert(space, true);
+        }
+        // The number of one that has not begun may be that of another by now.
+        if self.spaces.get(name).is_some_and(|open| !open.is_begun) {
+            return Ok(None);
         }
         Ok(self.use_space(name, now))
     }
 
-    /// A space, opened if it was not, and begun if nothing was ever applied to it. `number` is the next one that is free by
-    /// what is stored.
+    /// A space, opened if it was not. One to which nothing was ever applied gets the number that is next: which one a space has
+    /// is so a function of the log, whatever was rejected meanwhile.
     pub(super) fn get_or_begin(
         &mut self,
         store: &impl Store,
@@ -100,16 +106,18 @@ impl OpenSpaces {
         number: u32,
     ) -> Result<&mut Space, StoreError> {
         if self.get_or_open(store, name, forms, now)?.is_none() {
-            // A space that began in this batch and has nothing stored yet is open already.
-            let open = self.spaces.values().map(|open| open.space.row.number + 1).max().unwrap_or(0);
-            self.insert(Space::empty(name, number.max(open)));
+            match self.spaces.get_mut(name) {
+                Some(open) => open.space.row.number = number,
+                None => self.insert(Space::empty(name, number), false),
+            }
         }
         self.use_space(name, now).ok_or_else(|| StoreError::Absent(name.to_owned()))
     }
 
-    fn insert(&mut self, space: Space) {
+    fn insert(&mut self, space: Space, is_begun: bool) {
         let name = space.name.clone();
-        self.spaces.insert(name, Open { space, used: 0, counted_bytes: 0, is_counted: true, is_changed: false });
+        let open = Open { space, used: 0, counted_bytes: 0, is_counted: true, is_changed: false, is_begun };
+        self.spaces.insert(name, open);
     }
 
     fn use_space(&mut self, name: &str, now: u64) -> Option<&mut Space> {
@@ -121,11 +129,11 @@ impl OpenSpaces {
         Some(&mut open.space)
     }
 
-    /// Notes that the row of a space differs from the stored one.
+    /// Notes that something was applied to a space, and its row differs from the stored one.
     pub(super) fn note_changed(&mut self, name: &str) {
-        if let Some(open) = self.spaces.get_mut(name)
-            && !std::mem::replace(&mut open.is_changed, true)
-        {
+        let Some(open) = self.spaces.get_mut(name) else { return };
+        open.is_begun = true;
+        if !std::mem::replace(&mut open.is_changed, true) {
             self.changed.push(name.to_owned());
         }
     }

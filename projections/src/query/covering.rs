@@ -7,7 +7,7 @@ use crate::{
     fold::space::scan_space,
     justification::covers::{ItemTimes, Window},
     store::{Store, StoreError},
-    tables::{SpaceNumber, Table, decode, retractions},
+    tables::{SpaceNumber, Table, retractions},
 };
 
 /// What a target can name an item by.
@@ -37,10 +37,7 @@ impl Standing {
     pub fn at(store: &impl Store, space: SpaceNumber, moment: &Moment) -> Result<Standing, StoreError> {
         let mut rows = Vec::new();
         scan_space(store, Table::Retractions, space, |_, value| {
-            let row: retractions::Row = decode(Table::Retractions, value)?;
-            if row.stood_at(moment.position.offset) {
-                rows.push(row);
-            }
+            rows.extend(retractions::if_stood_at(value, moment.position.offset)?);
             Ok(())
         })?;
         Ok(Standing { rows })

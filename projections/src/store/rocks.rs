@@ -10,7 +10,7 @@ use std::{ops::ControlFlow, path::Path, sync::Arc};
 
 use rocksdb::{
     BottommostLevelCompaction, ColumnFamily, CompactOptions, DB, Direction, IteratorMode, Options, ReadOptions,
-    WriteBatch, properties::BACKGROUND_ERRORS,
+    WriteBatch, WriteOptions, properties::BACKGROUND_ERRORS,
 };
 
 pub use self::moment::{AtMoment, Reader};
@@ -27,6 +27,7 @@ pub struct RocksStore {
     point_reads: ReadOptions,
     /// Whether the database's work in the background ends with this; with its readers it does not.
     is_owner: bool,
+    writes: WriteOptions,
 }
 
 /// A hand on a store, to make a checkpoint of it from another thread while it is written.
@@ -52,6 +53,14 @@ impl RocksStore {
         Self::open_with(directory, &Tuning::default(), Some(shared))
     }
 
+    /// The same for a state in the making, which is of no use until it is complete: it lasts once it is flushed
+    /// ([`RocksStore::flush`]), and nothing of it need last before.
+    pub fn open_unlogged(directory: &Path, shared: &Buffers) -> Result<RocksStore, StoreError> {
+        let mut store = Self::open_sharing(directory, shared)?;
+        store.writes.disable_wal(true);
+        Ok(store)
+    }
+
     /// The same, tuned otherwise.
     pub fn open_with(directory: &Path, tuning: &Tuning, shared: Option<&Buffers>) -> Result<RocksStore, StoreError> {
         let mut options = settings::database(shared);
@@ -74,7 +83,12 @@ impl RocksStore {
     }
 
     fn of(database: DB) -> RocksStore {
-        RocksStore { database: Arc::new(database), point_reads: ReadOptions::default(), is_owner: true }
+        RocksStore {
+            database: Arc::new(database),
+            point_reads: ReadOptions::default(),
+            writes: WriteOptions::default(),
+            is_owner: true,
+        }
     }
 
     /// Reads every table to its end, for damage in what no question has touched; gives the number of rows.
@@ -226,7 +240,7 @@ impl RocksStore {
                 None => writes.delete_cf(family, key),
             }
         }
-        self.database.write(writes).map_err(|error| self.failed(error))
+        self.database.write_opt(writes, &self.writes).map_err(|error| self.failed(error))
     }
 }
 

@@ -2,7 +2,7 @@
 //! tried, and what it came to, is in `docs/storage.md`; `make bench NAME=settings` measures it again.
 
 pub use rocksdb::DBCompressionType as Compression;
-use rocksdb::{BlockBasedOptions, Cache, ColumnFamilyDescriptor, Options, WriteBufferManager};
+use rocksdb::{BlockBasedOptions, Cache, ColumnFamilyDescriptor, LruCacheOptions, Options, WriteBufferManager};
 
 use crate::tables::Table;
 
@@ -10,6 +10,17 @@ const MIB: usize = 1 << 20;
 
 /// Of a database that shares nothing.
 const CACHE_BYTES: usize = 32 * MIB;
+
+/// A cache is divided into parts of so many bytes at least, and what is larger than its part is read anew for each lookup. The
+/// filter of a table takes up to 4 MiB; RocksDB alone would make 64 parts.
+const CACHE_PART_BYTES: usize = 16 * MIB;
+
+fn block_cache(bytes: usize) -> Cache {
+    let mut options = LruCacheOptions::default();
+    options.set_capacity(bytes);
+    options.set_num_shard_bits((bytes / CACHE_PART_BYTES).max(1).ilog2().min(6).cast_signed());
+    Cache::new_lru_cache_opts(&options)
+}
 
 /// What the databases of a process share, so that there is one budget for all of them.
 #[derive(Clone)]
@@ -24,7 +35,7 @@ impl Buffers {
     /// At most so many bytes of each.
     pub fn within(blocks_bytes: usize, write_buffers_bytes: usize) -> Buffers {
         Buffers {
-            blocks: Cache::new_lru_cache(blocks_bytes),
+            blocks: block_cache(blocks_bytes),
             // Nobody is made to wait: what is over the budget for a moment is being written.
             write_buffers: WriteBufferManager::new_write_buffer_manager(write_buffers_bytes, false),
         }
@@ -76,7 +87,7 @@ pub(super) fn database(shared: Option<&Buffers>) -> Options {
 
 /// One column family a table. The default one is always there and stays empty.
 pub(super) fn families(tuning: &Tuning, shared: Option<&Buffers>) -> Vec<ColumnFamilyDescriptor> {
-    let own = Cache::new_lru_cache(CACHE_BYTES);
+    let own = block_cache(CACHE_BYTES);
     let cache = shared.map_or(&own, |shared| &shared.blocks);
     let mut families: Vec<_> = Table::ALL
         .iter()

@@ -4,7 +4,7 @@ use recant_proto::v1::Target;
 
 use crate::{
     store::{Read, StoreError},
-    tables::{SpaceNumber, Table, damaged, numbered, read},
+    tables::{SpaceNumber, Table, damaged, decode, numbered, read},
 };
 
 /// What is known of a retraction.
@@ -58,11 +58,25 @@ impl Row {
     pub fn stands(&self) -> bool {
         self.began.is_some() && self.lifted.is_none()
     }
+}
 
-    /// Whether it stood after the event at an offset.
-    pub fn stood_at(&self, offset: u64) -> bool {
-        let at_most = |moment: &Option<Moment>| moment.as_ref().is_some_and(|moment| moment.offset <= offset);
-        at_most(&self.began) && !at_most(&self.lifted)
+/// When a retraction stood. What else its row says is passed over: a question reads the row of each retraction that ever was.
+#[derive(Clone, PartialEq, prost::Message)]
+struct Stood {
+    #[prost(message, optional, tag = "2")]
+    began: Option<Moment>,
+    #[prost(message, optional, tag = "3")]
+    lifted: Option<Moment>,
+}
+
+/// The row of a retraction, if it stood after the event at an offset.
+pub fn if_stood_at(value: &[u8], offset: u64) -> Result<Option<Row>, StoreError> {
+    let at_most = |moment: &Option<Moment>| moment.as_ref().is_some_and(|moment| moment.offset <= offset);
+    let stood: Stood = decode(Table::Retractions, value)?;
+    if at_most(&stood.began) && !at_most(&stood.lifted) {
+        decode(Table::Retractions, value).map(Some)
+    } else {
+        Ok(None)
     }
 }
 

@@ -20,7 +20,7 @@ use std::{
 
 use prost::Message as _;
 use recant_eventlog::{ReadLimit, ReadLog, Record, Topic};
-use recant_processor::{driver::input, viewer::Viewer};
+use recant_processor::viewer::Viewer;
 use recant_projections::{
     audit,
     fold::{Message, Partition},
@@ -201,7 +201,7 @@ impl Undisturbed {
         let mut partition = Partition::open(MemoryStore::default(), log.incarnation(), 0).unwrap();
         let (mut changes, mut rejected) = (Vec::new(), Vec::new());
         for (number, record) in records.iter().enumerate() {
-            for output in partition.fold(&input(record)).unwrap().outputs {
+            for output in partition.fold(&record.input()).unwrap().outputs {
                 let topic = if matches!(output.message, Message::Rejection(_)) { &mut rejected } else { &mut changes };
                 topic.push(output.value);
             }

@@ -8,7 +8,7 @@ use std::{
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use recant_eventlog::{ReadLimit, ReadLog, Record, Topic, kafka::KafkaLog};
-use recant_processor::{driver::input, viewer::Viewer};
+use recant_processor::viewer::Viewer;
 use recant_projections::{
     fold::{Message, Partition},
     store::{Store, memory::MemoryStore},
@@ -61,7 +61,7 @@ fn undisturbed(log: &KafkaLog, number: u32) -> Undisturbed {
     let mut partition = Partition::open(MemoryStore::default(), log.incarnation(), number).expect("it is empty");
     let (mut changes, mut rejections) = (Vec::new(), Vec::new());
     for record in events(log, number) {
-        let folded = partition.fold(&input(&record)).expect("it can be folded");
+        let folded = partition.fold(&record.input()).expect("it can be folded");
         for output in folded.outputs {
             let key = String::from_utf8_lossy(&output.key).into_owned();
             match output.message {

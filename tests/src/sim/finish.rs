@@ -82,7 +82,7 @@ impl World {
         let disk = Disk::empty();
         let mut replayed = Partition::open(disk.clone(), INCARNATION, number)?;
         for record in self.brokers.read(Topic::Events, number, 0, ALL)? {
-            replayed.fold(&driver::input(&record))?;
+            replayed.fold(&record.input())?;
         }
         replayed.store()?;
         Ok(disk)

@@ -169,7 +169,7 @@ impl Second {
         let Some(last) = next.checked_sub(1) else { return Ok(()) };
         let one = ReadLimit { records_max: 1, bytes_max: 1 };
         let records = self.log.read(Topic::Events, self.number, last, one)?;
-        let hash = records.first().map(|record| recant_projections::fold::record_hash(&driver::input(record)));
+        let hash = records.first().map(|record| recant_projections::fold::record_hash(&record.input()));
         if hash == Some(self.state.last_record_hash()) { Ok(()) } else { mismatch("it is of another log") }
     }
 
@@ -185,7 +185,7 @@ impl Second {
                 });
             }
             for record in &records {
-                outputs.extend(to_log(self.state.fold(&driver::input(record))?, &source, record));
+                outputs.extend(to_log(self.state.fold(&record.input())?, &source, record));
             }
             self.write()?;
         }
@@ -218,7 +218,7 @@ impl Second {
     ) -> Result<driver::Step, DriveError> {
         let (source, mut outputs) = (driver::source_of(&*self.log), Vec::new());
         for record in records {
-            let folded = self.state.fold(&driver::input(record))?;
+            let folded = self.state.fold(&record.input())?;
             observe(record.position, &folded);
             outputs.extend(to_log(folded, &source, record));
         }

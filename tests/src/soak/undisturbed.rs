@@ -15,7 +15,6 @@ use std::{
 
 use prost::Message as _;
 use recant_eventlog::{ReadLimit, ReadLog, Record, Topic, embedded::Follower};
-use recant_processor::driver::input;
 use recant_projections::{
     audit,
     fold::{Message, Partition, record_hash, space::Space},
@@ -135,9 +134,9 @@ impl Undisturbed {
     }
 
     fn fold(&mut self, record: &Record) {
-        self.hash.update(&record_hash(&input(record)));
+        self.hash.update(&record_hash(&record.input()));
         self.events += 1;
-        let folded = self.partition.fold(&input(record)).unwrap();
+        let folded = self.partition.fold(&record.input()).unwrap();
         for output in folded.outputs {
             let topic = if matches!(output.message, Message::Rejection(_)) { Topic::Rejected } else { Topic::Changes };
             self.expected.entry(topic).or_default().push_back(output.value);
@@ -244,7 +243,7 @@ impl Undisturbed {
         while next < end {
             let records = log.read(Topic::Events, self.number, next, LIMIT).unwrap();
             for record in records.iter().filter(|record| record.position.offset < end) {
-                hash.update(&record_hash(&input(record)));
+                hash.update(&record_hash(&record.input()));
             }
             next = records.last().map_or(end, |record| record.position.offset + 1);
         }

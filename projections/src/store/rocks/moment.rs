@@ -51,7 +51,12 @@ impl RocksStore {
     /// A hand on it for other threads.
     pub fn reader(&self) -> Reader {
         let database: Arc<DB> = self.database.clone();
-        Reader::from(RocksStore { database, point_reads: ReadOptions::default(), is_owner: false })
+        Reader::from(RocksStore {
+            database,
+            point_reads: ReadOptions::default(),
+            writes: rocksdb::WriteOptions::default(),
+            is_owner: false,
+        })
     }
 }
 

@@ -3,6 +3,7 @@
 //! Each ends with lines `RESULT name key=value …`, and writes the same figures to `results/NAME.json`. Units are in the
 //! keys. Everything random comes from a seed that is printed.
 
+mod as_of;
 mod durable;
 mod gateway;
 mod heart;
@@ -12,6 +13,7 @@ mod kafka_recovery;
 mod kafka_report;
 mod opening;
 mod recompute;
+mod retractions;
 mod settings;
 mod spaces;
 mod streams;
@@ -40,7 +42,7 @@ const KAFKA_EVENTS: u64 = 1_000_000;
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error(
-        "no benchmark is called {0}; there are: heart, w1 to w5, w2_tenfold, ingest, opening, spaces, reading, settings, replay, what_if, verify, kafka, gateway (memory is a program of its own)"
+        "no benchmark is called {0}; there are: heart, w1 to w5, w2_tenfold, ingest, opening, spaces, reading, settings, replay, what_if, as_of, retractions, verify, kafka, gateway (memory is a program of its own)"
     )]
     UnknownName(String),
     #[error(transparent)]
@@ -87,6 +89,8 @@ fn run(name: Option<&str>, given_events: Option<u32>) -> Result<(), Failure> {
             run_settings()?;
             run_replay()?;
             run_what_if()?;
+            run_as_of()?;
+            run_retractions()?;
             run_verify()?;
             run_kafka(KAFKA_EVENTS)?;
             run_gateway()
@@ -101,6 +105,8 @@ fn run(name: Option<&str>, given_events: Option<u32>) -> Result<(), Failure> {
         Some("gateway") => run_gateway(),
         Some("replay") => run_replay(),
         Some("what_if") => run_what_if(),
+        Some("as_of") => run_as_of(),
+        Some("retractions") => run_retractions(),
         Some("verify") => run_verify(),
         Some(name) => match HEART.iter().find(|run| run.workload.name == name) {
             Some(run) => run_heart(std::slice::from_ref(run)),
@@ -337,6 +343,54 @@ fn run_what_if() -> Result<(), Failure> {
     let ms = |duration: std::time::Duration| json!((duration.as_secs_f64() * 1e3).round());
     let ratio = json!((taken.as_secs_f64() / full.as_secs_f64() * 1e3).round() / 1e3);
     say("what_if", vec![("ratio_to_full", ratio), ("what_if_ms", ms(taken)), ("full_ms", ms(full))])
+}
+
+fn run_as_of() -> Result<(), Failure> {
+    const ENTRIES: u64 = 10_000_000;
+    let figures = as_of::measure(ENTRIES, 1_000, SEED)?;
+    let rounded = |value: f64| json!((value * 1e1).round() / 1e1);
+    let ratio = |past: f64, now: f64| json!((past / now * 1e2).round() / 1e2);
+    say(
+        "as_of",
+        vec![
+            ("p99_ratio", ratio(figures.past.p99_us, figures.now.p99_us)),
+            ("p50_ratio", ratio(figures.past.median_us, figures.now.median_us)),
+            ("p99_us", rounded(figures.past.p99_us)),
+            ("now_p99_us", rounded(figures.now.p99_us)),
+            ("p50_us", rounded(figures.past.median_us)),
+            ("now_p50_us", rounded(figures.now.median_us)),
+            ("nodes", json!(figures.nodes)),
+            ("history_entries", json!(figures.entries)),
+        ],
+    )
+}
+
+fn run_retractions() -> Result<(), Failure> {
+    let data = std::env::var_os("RECANT_SHARED_DATA").map_or_else(|| "../shared/data".into(), std::path::PathBuf::from);
+    let Some(figures) = retractions::measure(&data)? else {
+        writeln!(
+            io::stdout(),
+            "retractions: {} has no such data; RECANT_SHARED_DATA names another folder",
+            data.display()
+        )?;
+        return Ok(());
+    };
+    let ms = |us: f64| json!((us / 1e2).round() / 10.0);
+    say(
+        "retractions",
+        vec![
+            ("events", json!(figures.events)),
+            ("days", json!(figures.days)),
+            ("out", json!(figures.out)),
+            ("turned", json!(figures.turned)),
+            ("fell", json!(figures.fell)),
+            ("born_out", json!(figures.born_out)),
+            ("list_p50_ms", ms(figures.list.median_us)),
+            ("list_p99_ms", ms(figures.list.p99_us)),
+            ("diff_p50_ms", ms(figures.diff.median_us)),
+            ("diff_p99_ms", ms(figures.diff.p99_us)),
+        ],
+    )
 }
 
 fn run_verify() -> Result<(), Failure> {

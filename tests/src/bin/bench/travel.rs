@@ -14,12 +14,12 @@ use recant_processor::{
     viewer::Viewer,
 };
 use recant_projections::{
-    store::{Batch, Entry, Store, StoreError, Visit, WriteStore, behind::WriteBehind, rocks::RocksStore},
+    store::{Batch, Entry, Store, StoreError, Visit, WriteStore, rocks::RocksStore},
     tables::Table,
 };
 use recant_proto::{names, position::Incarnation, v1::Event};
 use recant_replayer::{
-    parallel,
+    making, parallel,
     replay::{Nobody, Replay},
 };
 use recant_tests::{crash::process::program, plant};
@@ -97,8 +97,7 @@ pub fn replay(partitions: u32, events: u32, seed: u64) -> Result<Replayed, Box<d
     let budget_bytes = MEMORY_BUDGET_BYTES / parallel::workers(partitions as usize);
     let started = Instant::now();
     parallel::each((0..partitions).collect(), |number| {
-        let store =
-            RocksStore::open(&directory.path().join(format!("replayed-{number}"))).and_then(WriteBehind::new)?;
+        let store = making::state(&directory.path().join(format!("replayed-{number}")), budget_bytes)?;
         let mut replay = Replay::over(log, number, store, budget_bytes, &|_| {})?;
         replay.up_to(log.committed(number)?.next_offset, &mut Nobody)
     })?;
@@ -161,7 +160,7 @@ pub fn what_if(events: u32, seed: u64) -> Result<(Duration, Duration), Box<dyn s
     let viewer = Viewer::open(&data)?;
     let log = viewer.log();
     let started = Instant::now();
-    let store = RocksStore::open(&directory.path().join("replayed"))?;
+    let store = making::state(&directory.path().join("replayed"), MEMORY_BUDGET_BYTES)?;
     Replay::over(log, 0, store, MEMORY_BUDGET_BYTES, &|_| {})?.up_to(log.committed(0)?.next_offset, &mut Nobody)?;
     let full = started.elapsed();
     let at = format!("0:{}", u64::from(events) * 9 / 10);
