@@ -68,7 +68,7 @@ fuzz: needs ## libFuzzer on every reader of bytes, or one (NAME=events), for MIN
 
 bench: needs ## one benchmark (NAME=heart, ingest, opening, spaces, reading, settings, replay, what_if, as_of, retractions, verify, kafka, gateway, memory), or all; figures into results/
 	$(if $(filter kafka all,$(NAME)),@scripts/install-kafka-needs >/dev/null)
-	$(if $(filter kafka what_if retractions verify all,$(NAME)),cargo build $(CARGO_FLAGS) -p recant)
+	$(if $(filter kafka what_if retractions verify gateway all,$(NAME)),cargo build $(CARGO_FLAGS) -p recant)
 	$(if $(filter memory,$(NAME)),,cargo run $(CARGO_FLAGS) -p recant-tests --bin bench -- $(NAME))
 	$(if $(filter memory all,$(NAME)),cargo run $(CARGO_FLAGS) -p recant-tests --bin memory)
 

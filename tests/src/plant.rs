@@ -202,7 +202,7 @@ fn other_logic(data: &Path) {
     edit(data, |store, batch| {
         let mut row = partition::get(store).unwrap().unwrap();
         row.logic_version += 1;
-        batch.put(Table::Partition, partition::KEY.to_vec(), row.encode_to_vec());
+        batch.put(Table::Partition, partition::KEY, row.encode_to_vec());
     });
 }
 

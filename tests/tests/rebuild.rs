@@ -70,7 +70,7 @@ fn edit_row(directory: &Path, change: impl FnOnce(&mut partition::Row)) {
     edit(directory, |store, batch| {
         let mut row = partition::get(store).unwrap().unwrap();
         change(&mut row);
-        batch.put(Table::Partition, partition::KEY.to_vec(), prost::Message::encode_to_vec(&row));
+        batch.put(Table::Partition, partition::KEY, prost::Message::encode_to_vec(&row));
     });
 }
 
@@ -176,14 +176,14 @@ fn a_state_that_differs_is_told_and_replaced() {
     let digest = |store: &RocksStore, batch: &mut Batch| {
         let mut row = spaces::get(store, "default").unwrap().unwrap();
         row.add_to_digest(1);
-        batch.put(Table::Spaces, b"default".to_vec(), prost::Message::encode_to_vec(&row));
+        batch.put(Table::Spaces, b"default", prost::Message::encode_to_vec(&row));
     };
-    let space_lost = |_: &RocksStore, batch: &mut Batch| batch.delete(Table::Spaces, b"default".to_vec());
+    let space_lost = |_: &RocksStore, batch: &mut Batch| batch.delete(Table::Spaces, b"default");
     let foreign_space = |store: &RocksStore, batch: &mut Batch| {
         let row = spaces::Row { number: 77, ..spaces::get(store, "default").unwrap().unwrap() };
         batch.put(
             Table::Spaces,
-            b"ghost".to_vec(),
+            b"ghost",
             prost::Message::encode_to_vec(&spaces::Row {
                 digest: vec![],
                 nodes: 0,
@@ -327,7 +327,7 @@ fn a_switch_goes_on_from_wherever_it_was_broken_off() {
     // An old state that is noticed when it answers: its space is not there.
     let wrong = desk.path("wrong");
     copy_directory(&good, &wrong);
-    edit(&wrong, |_, batch| batch.delete(Table::Spaces, b"default".to_vec()));
+    edit(&wrong, |_, batch| batch.delete(Table::Spaces, b"default"));
     let half = desk.path("half");
     fs::create_dir(&half).unwrap();
     fs::write(half.join("CURRENT"), "MANIFEST-0").unwrap();

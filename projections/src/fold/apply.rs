@@ -202,7 +202,7 @@ impl<S: Store> Context<'_, S> {
         }
         let number = self.space.row.sources;
         self.space.row.sources += 1;
-        self.staged.put(Table::Ids, ids::key(space, Namespace::Source, id), number.to_be_bytes().to_vec());
+        self.staged.put(Table::Ids, ids::key(space, Namespace::Source, id), number.to_be_bytes());
         let row = sources::Row::named(id);
         self.put_source(number, &row);
         Ok((number, row))

@@ -316,7 +316,7 @@ impl<S: WriteStore> Partition<S> {
         if let Some(hash) = self.last_record.hash() {
             self.row.last_record_hash = hash;
         }
-        self.batch.put(Table::Partition, partition::KEY.to_vec(), self.row.encode_to_vec());
+        self.batch.put(Table::Partition, partition::KEY, self.row.encode_to_vec());
     }
 
     fn stage_time(&mut self) {

@@ -238,7 +238,7 @@ fn name<S: Store>(context: &mut Context<'_, S>, id: &str) -> Result<(u32, retrac
     }
     let number = context.space.row.retractions;
     context.space.row.retractions += 1;
-    context.staged.put(Table::Ids, ids::key(space, Namespace::Retraction, id), number.to_be_bytes().to_vec());
+    context.staged.put(Table::Ids, ids::key(space, Namespace::Retraction, id), number.to_be_bytes());
     Ok((number, retractions::Row { id: id.to_owned(), ..retractions::Row::default() }))
 }
 

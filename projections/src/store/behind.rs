@@ -179,8 +179,8 @@ mod tests {
         let mut batch = Batch::default();
         for (key, value) in rows {
             match value {
-                Some(value) => batch.put(Table::Spaces, key.as_bytes().to_vec(), value.as_bytes().to_vec()),
-                None => batch.delete(Table::Spaces, key.as_bytes().to_vec()),
+                Some(value) => batch.put(Table::Spaces, key.as_bytes(), value.as_bytes()),
+                None => batch.delete(Table::Spaces, key.as_bytes()),
             }
         }
         batch

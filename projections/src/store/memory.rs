@@ -126,8 +126,8 @@ mod tests {
         let mut batch = Batch::default();
         for (key, value) in rows {
             match value {
-                Some(value) => batch.put(Table::Spaces, key.as_bytes().to_vec(), value.as_bytes().to_vec()),
-                None => batch.delete(Table::Spaces, key.as_bytes().to_vec()),
+                Some(value) => batch.put(Table::Spaces, key.as_bytes(), value.as_bytes()),
+                None => batch.delete(Table::Spaces, key.as_bytes()),
             }
         }
         store.write(&batch).unwrap();
@@ -174,8 +174,8 @@ mod tests {
         let mut store = MemoryStore::default();
         store.fail_next(Fault::Refuse);
         let mut batch = Batch::default();
-        batch.put(Table::Spaces, b"a".to_vec(), b"1".to_vec());
-        batch.put(Table::Spaces, b"b".to_vec(), b"1".to_vec());
+        batch.put(Table::Spaces, b"a", b"1");
+        batch.put(Table::Spaces, b"b", b"1");
         assert!(matches!(store.write(&batch), Err(StoreError::Io(_))));
         assert_eq!(shown(&store), "");
         store.fail_next(Fault::Tear(1));

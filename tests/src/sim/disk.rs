@@ -200,8 +200,8 @@ impl WriteStore for SimStore {
         for (table, key, value) in batch.rows() {
             let part = if table == Table::Partition { &mut position } else { &mut rest };
             match value {
-                Some(value) => part.put(table, key.to_vec(), value.to_vec()),
-                None => part.delete(table, key.to_vec()),
+                Some(value) => part.put(table, key, value),
+                None => part.delete(table, key),
             }
         }
         self.write_whole(&rest)?;

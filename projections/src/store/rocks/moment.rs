@@ -108,7 +108,7 @@ mod tests {
         let mut store = RocksStore::open(directory.path()).unwrap();
         let mut put = |key: &str, value: &str| {
             let mut batch = Batch::default();
-            batch.put(Table::Spaces, key.as_bytes().to_vec(), value.as_bytes().to_vec());
+            batch.put(Table::Spaces, key.as_bytes(), value.as_bytes());
             store.write(&batch).unwrap();
             store.reader()
         };
