@@ -424,7 +424,7 @@ fn a_newer_state_is_refused_by_every_command_and_left_as_it_is() {
                 _ => row.logic_version = LOGIC_VERSION + 1,
             }
             let mut batch = Batch::default();
-            batch.put(Table::Partition, partition::KEY.to_vec(), prost::Message::encode_to_vec(&row));
+            batch.put(Table::Partition, partition::KEY, prost::Message::encode_to_vec(&row));
             store.write(&batch).unwrap();
         }
         if own_table {
@@ -482,7 +482,7 @@ fn an_older_state_is_refused_with_advice_and_rebuilt() {
             let mut store = RocksStore::open(&directory).unwrap();
             let row = partition::Row { format_version: FORMAT_VERSION - 1, ..partition::get(&store).unwrap().unwrap() };
             let mut batch = Batch::default();
-            batch.put(Table::Partition, partition::KEY.to_vec(), prost::Message::encode_to_vec(&row));
+            batch.put(Table::Partition, partition::KEY, prost::Message::encode_to_vec(&row));
             store.write(&batch).unwrap();
         }
         if fewer_tables {

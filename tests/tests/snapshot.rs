@@ -308,7 +308,7 @@ fn digests_are_counted_anew() {
     let mut row = spaces::get(&store, "default").unwrap().unwrap();
     row.add_to_digest(1);
     let mut batch = Batch::default();
-    batch.put(Table::Spaces, b"default".to_vec(), prost::Message::encode_to_vec(&row));
+    batch.put(Table::Spaces, b"default", prost::Message::encode_to_vec(&row));
     store.write(&batch).unwrap();
     drop(store);
     let snapshot = argument(&desk.path("snapshot"));
