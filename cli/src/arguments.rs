@@ -495,7 +495,28 @@ fn bytes(text: &str) -> Result<usize, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::bytes;
+    use clap::CommandFactory as _;
+
+    use super::{Arguments, bytes};
+
+    /// An option of a command whose name inside is that of an option of all commands would be taken for it, in silence.
+    #[test]
+    fn no_option_of_a_command_hides_one_of_all() {
+        fn ids(command: &clap::Command) -> Vec<&str> {
+            command.get_arguments().map(|argument| argument.get_id().as_str()).collect()
+        }
+        let mut command = Arguments::command();
+        let of_all = Arguments::command();
+        let of_all: Vec<&str> =
+            of_all.get_arguments().filter(|one| one.is_global_set()).map(|one| one.get_id().as_str()).collect();
+        assert!(of_all.contains(&"url"), "{of_all:?}");
+        let mut waiting: Vec<&mut clap::Command> = command.get_subcommands_mut().collect();
+        while let Some(command) = waiting.pop() {
+            let hidden: Vec<&str> = ids(command).into_iter().filter(|id| of_all.contains(id)).collect();
+            assert!(hidden.is_empty(), "recant {}: {hidden:?}", command.get_name());
+            waiting.extend(command.get_subcommands_mut());
+        }
+    }
 
     #[test]
     fn sizes_are_read_in_their_units() {

@@ -9,17 +9,17 @@ use clap::Args;
 pub struct Snapshots {
     /// Keep snapshots of the states in a directory that all processes reach, or an object store: s3://BUCKET/PATH,
     /// gs://BUCKET/PATH or az://CONTAINER/PATH, with what that needs in its own variables (AWS_REGION, …)
-    #[arg(long = "snapshots", env = "RECANT_SNAPSHOTS", value_name = "URL")]
+    #[arg(id = "snapshots", long, env = "RECANT_SNAPSHOTS", value_name = "URL")]
     pub url: Option<String>,
     /// So often, of each partition, if it has moved
-    #[arg(long = "snapshot-every", value_name = "TIME", default_value = "10m", value_parser = time, requires = "url")]
+    #[arg(long = "snapshot-every", value_name = "TIME", default_value = "10m", value_parser = time, requires = "snapshots")]
     pub every: Duration,
     /// Keep so many of the newest
-    #[arg(long = "snapshots-keep", value_name = "N", default_value_t = 3, requires = "url",
+    #[arg(long = "snapshots-keep", value_name = "N", default_value_t = 3, requires = "snapshots",
           value_parser = clap::value_parser!(u16).range(1..))]
     pub keep: u16,
     /// Keep all that are younger than this, too
-    #[arg(long = "snapshots-keep-for", value_name = "TIME", default_value = "24h", value_parser = time, requires = "url")]
+    #[arg(long = "snapshots-keep-for", value_name = "TIME", default_value = "24h", value_parser = time, requires = "snapshots")]
     pub keep_for: Duration,
 }
 
