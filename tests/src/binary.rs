@@ -33,7 +33,9 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 pub fn path() -> PathBuf {
     let beside = || {
         let executable = std::env::current_exe().expect("the test's executable has a path");
-        executable.ancestors().nth(2).expect("it lies in target/release/deps").join("recant")
+        let mut directories = executable.ancestors().skip(1);
+        // Tests lie in target/release/deps, programs beside the binary.
+        directories.find(|directory| !directory.ends_with("deps")).expect("it lies in target/release").join("recant")
     };
     let path = std::env::var_os("RECANT_BIN").map_or_else(beside, PathBuf::from);
     assert!(path.is_file(), "{} is absent: run `make build` first", path.display());
