@@ -10,10 +10,7 @@ use std::{
 
 use recant_projections::{
     fold::space::Space,
-    store::{
-        StoreError,
-        rocks::{AtMoment, Reader},
-    },
+    store::{StoreError, rocks::AtMoment},
 };
 
 /// So many are kept, and so many bytes of them: those that were asked last.
@@ -42,19 +39,16 @@ pub(super) struct Lent<'a> {
 }
 
 impl Opened {
-    /// A space and a moment, now: the one as it is at the other.
-    pub(super) fn lend<'a>(&'a self, reader: &'a Reader, name: &str) -> Result<(Lent<'a>, AtMoment<'a>), StoreError> {
-        let known = self.take(name);
-        // Taken first: whatever moment a kept space is of, this one is later.
-        let store = reader.moment();
-        let space = match known {
+    /// A space as it is at a moment. One that was kept at a later moment is opened anew.
+    pub(super) fn lend(&self, store: &AtMoment<'_>, name: &str) -> Result<Lent<'_>, StoreError> {
+        let space = match self.take(name) {
             Some(mut space) => {
-                space.catch_up(&store)?;
+                space.catch_up(store)?;
                 Some(space)
             }
-            None => Space::open(&store, name, PAGED)?,
+            None => Space::open(store, name, PAGED)?,
         };
-        Ok((Lent { opened: self, space }, store))
+        Ok(Lent { opened: self, space })
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {

@@ -1,5 +1,7 @@
 //! The state of a space at one moment, and the questions that every door asks of it.
 
+use std::cell::OnceCell;
+
 use recant_projections::{
     fold::{self, space::Space},
     query::{self, Explanation, Filter, Moment, NodeView, Page, PageRequest, RetractionView, SourceView},
@@ -24,7 +26,9 @@ use crate::{
 pub struct Reading<'a> {
     store: AtMoment<'a>,
     space: &'a str,
-    lent: Lent<'a>,
+    opened: &'a Opened,
+    /// The space, once a question needs it.
+    lent: OnceCell<Lent<'a>>,
     row: partition::Row,
     moment: Moment,
 }
@@ -32,11 +36,11 @@ pub struct Reading<'a> {
 impl<'a> Reading<'a> {
     /// Of a space, now.
     pub(super) fn of(reader: &'a Reader, opened: &'a Opened, space: &'a str) -> Result<Reading<'a>, HostError> {
-        let (lent, store) = opened.lend(reader, space)?;
+        let store = reader.moment();
         let absent = || StoreError::Absent("the partition".to_owned());
         let row = partition::get(&store)?.ok_or_else(absent)?;
         let moment = Moment::now(&store)?.ok_or_else(absent)?;
-        Ok(Reading { store, space, lent, row, moment })
+        Ok(Reading { store, space, opened, lent: OnceCell::new(), row, moment })
     }
 
     /// The moment.
@@ -83,15 +87,24 @@ impl<'a> Reading<'a> {
         })
     }
 
+    /// The space, read row by row; none if nothing was ever applied to it.
+    fn open(&self) -> Result<Option<&Space>, HostError> {
+        if let Some(lent) = self.lent.get() {
+            return Ok(lent.space());
+        }
+        let lent = self.opened.lend(&self.store, self.space)?;
+        Ok(self.lent.get_or_init(|| lent).space())
+    }
+
     /// A node; none if there is none of this id.
     pub fn node(&self, id: &str) -> Result<Option<NodeView>, HostError> {
-        let Some(space) = self.lent.space() else { return Ok(None) };
+        let Some(space) = self.open()? else { return Ok(None) };
         Ok(query::node(&self.store, space, &self.moment, id)?)
     }
 
     /// Why a node is believed or not, with at most so many nodes below it; none if there is none of this id.
     pub fn explain(&self, id: &str, nodes_max: usize) -> Result<Option<Explanation>, HostError> {
-        let Some(space) = self.lent.space() else { return Ok(None) };
+        let Some(space) = self.open()? else { return Ok(None) };
         Ok(query::explain(&self.store, space, &self.moment, id, nodes_max)?)
     }
 
@@ -131,7 +144,7 @@ impl<'a> Reading<'a> {
     /// What the event of a retraction or reinstatement would do.
     pub fn preview(&self, event: &Event) -> Result<Decided, HostError> {
         let empty;
-        let space = match self.lent.space() {
+        let space = match self.open()? {
             Some(space) => space,
             None => {
                 empty = Space::empty(self.space, u32::MAX);
