@@ -236,25 +236,29 @@ impl<L: ProcessLog, S: WriteStore> Driver<L, S> {
         let begun = Instant::now();
         let mut outputs = Vec::new();
         let mut events = 0;
-        for record in records {
-            let folded = match self.partition.fold(&record.input()) {
-                Ok(folded) => folded,
-                // What came before is published and stored; the partition stops at this event.
-                Err(FoldError::MustUnderstand { .. } | FoldError::LogicVersion { .. }) if events > 0 => break,
-                Err(error) => {
-                    self.partition.abandon()?;
-                    return Err(error.into());
-                }
-            };
-            self.measures.folded(&folded);
-            self.digests.note(&folded.space);
+        let inputs: Vec<_> = records.iter().map(Record::input).collect();
+        let Driver { partition, measures, digests, source, .. } = self;
+        let done = partition.fold_all(&inputs, &mut |place, folded| {
+            let record = &records[place];
+            measures.folded(&folded);
+            digests.note(&folded.space);
             if let fold::Fate::Rejected(violation) = &folded.fate {
                 tracing::warn!(position = %record.position, code = %violation.code, %violation, "rejected");
             }
             observe(record.position, &folded);
             events += 1;
             let traceparent = record.headers.iter().find(|(name, _)| name == names::TRACEPARENT);
-            outputs.extend(folded.outputs.into_iter().map(|output| to_log(output, &self.source, traceparent)));
+            outputs.extend(folded.outputs.into_iter().map(|output| to_log(output, source, traceparent)));
+            Ok(())
+        });
+        match done {
+            Ok(()) => {}
+            // What came before is published and stored; the partition stops at this event.
+            Err(FoldError::MustUnderstand { .. } | FoldError::LogicVersion { .. }) if events > 0 => {}
+            Err(error) => {
+                self.partition.abandon()?;
+                return Err(error.into());
+            }
         }
         self.measures.fold_took(begun);
         self.phase = Phase::Folded { outputs, events };

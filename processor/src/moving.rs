@@ -353,9 +353,8 @@ fn fold_all(
             if records.is_empty() {
                 break;
             }
-            for record in &records {
-                observe(record.position, &partition.fold(&record.input())?)?;
-            }
+            let inputs: Vec<_> = records.iter().map(Record::input).collect();
+            partition.fold_all(&inputs, &mut |place, folded| observe(records[place].position, &folded))?;
             partition.store()?;
             partition.keep_within_budget();
             progress(records.len() as u64);

@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use recant_eventlog::{Committed, Epoch, ProcessLog, ReadLimit, ReadLog, Topic};
+use recant_eventlog::{Committed, Epoch, ProcessLog, ReadLimit, ReadLog, Record, Topic};
 use recant_projections::{
-    fold::{self, Partition},
+    fold::{self, FoldError, Partition},
     store::WriteStore,
 };
 
@@ -65,9 +65,8 @@ impl<L: ReadLog, S: WriteStore> Shadow<L, S> {
                 let to = committed.next_offset;
                 return Err(self.mismatch(format!("the log ends at {from}, and was processed up to {to}")));
             }
-            for record in &records {
-                self.partition.fold(&record.input())?;
-            }
+            let inputs: Vec<_> = records.iter().map(Record::input).collect();
+            self.partition.fold_all(&inputs, &mut |_, _| Ok::<_, FoldError>(()))?;
         }
         let next = self.partition.next_offset();
         if next == committed.next_offset {

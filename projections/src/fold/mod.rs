@@ -5,14 +5,14 @@
 //! one. Readers read the store, and so see whole batches only. [`Partition::abandon`] forgets the open batch.
 
 mod apply;
+mod asked;
 mod control;
 mod known_ids;
 mod open;
+pub mod prepare;
 pub mod publish;
 mod retract;
 pub mod space;
-
-use std::borrow::Cow;
 
 use recant_proto::{
     id::CONTROL_SPACE,
@@ -21,7 +21,7 @@ use recant_proto::{
     reject::{Code, Violation},
     time,
     v1::{self, Event, Limits, event::Body},
-    validate, wire,
+    validate,
 };
 
 use crate::{
@@ -32,9 +32,11 @@ use crate::{
     store::{Batch, Staged, StoreError, WriteStore},
     tables::{Table, events, partition, spaces, times},
 };
+use asked::{Answers, Foreseen};
 use known_ids::KnownIds;
 use open::OpenSpaces;
 pub use open::{Forms, Turns};
+use prepare::{Prepared, Sound, Unsound, prepare, prepare_ahead};
 use prost::Message as _;
 pub use recant_proto::input::Input;
 pub use retract::{Preview, PreviewError, preview};
@@ -169,6 +171,7 @@ pub struct Partition<S> {
     last_time: Option<(i64, u64)>,
     open: OpenSpaces,
     known_ids: KnownIds,
+    answers: Answers,
     committer: Committer,
     limits: Limits,
     forms: Forms,
@@ -209,6 +212,7 @@ impl<S: WriteStore> Partition<S> {
             last_time: None,
             open: OpenSpaces::default(),
             known_ids: KnownIds::default(),
+            answers: Answers::default(),
             committer: Committer::new(&[]),
             limits: validate::DEFAULT_LIMITS,
             forms: Forms::default(),
@@ -253,6 +257,11 @@ impl<S: WriteStore> Partition<S> {
     /// What is written. Does not know of the open batch.
     pub fn stored(&self) -> &S {
         &self.store
+    }
+
+    /// What an event may be at most, as far as events up to here say.
+    pub fn limits(&self) -> Limits {
+        self.limits
     }
 
     /// How many rows the open batch has, up to now.
@@ -373,18 +382,55 @@ impl<S: WriteStore> Partition<S> {
 
     /// Folds the next record into the open batch.
     pub fn fold(&mut self, input: &Input<'_>) -> Result<Folded, FoldError> {
+        let folded = self.fold_prepared(input, prepare(input, &self.limits))?;
+        self.last_record.keep(input);
+        Ok(folded)
+    }
+
+    /// Folds the next records one after the other, and tells of each by its place among them. A thread prepares those that
+    /// are to come meanwhile. At the first that cannot be folded it ends.
+    pub fn fold_all<E: From<FoldError>>(
+        &mut self,
+        inputs: &[Input<'_>],
+        each: &mut dyn FnMut(usize, Folded) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut places = inputs.iter().enumerate();
+        let mut last = None;
+        let done = prepare_ahead(inputs, self.limits, |pieces| {
+            for piece in pieces {
+                self.answers.ask(&self.store, &self.open, &piece).map_err(FoldError::from)?;
+                for (prepared, (place, input)) in piece.into_iter().zip(&mut places) {
+                    let folded = self.fold_prepared(input, prepared)?;
+                    last = Some(input);
+                    each(place, folded)?;
+                }
+            }
+            Ok(())
+        });
+        self.answers.forget();
+        if let Some(last) = last {
+            self.last_record.keep(last);
+        }
+        done
+    }
+
+    fn fold_prepared(&mut self, input: &Input<'_>, prepared: Prepared) -> Result<Folded, FoldError> {
         if input.offset < self.row.next_offset {
             return Err(FoldError::OutOfOrder { expected: self.row.next_offset, found: input.offset });
         }
         let log_time_ms = self.row.log_time_ms.max(input.append_time_ms);
-        let mut folded = Folded {
-            fate: Fate::Accepted,
-            event_id: String::new(),
-            space: String::new(),
-            outputs: Vec::new(),
-            work: Work::default(),
+        // Records before it may have set other limits since.
+        let prepared = if prepared.limits == self.limits { prepared } else { prepare(input, &self.limits) };
+        let Prepared { space, event_id, outcome, .. } = prepared;
+        let mut folded = Folded { fate: Fate::Accepted, event_id, space, outputs: Vec::new(), work: Work::default() };
+        let admitted = match outcome {
+            Ok(sound) => self.admit(input, sound, log_time_ms, &mut folded),
+            Err(Unsound::Broken(violation)) => Err(violation.into()),
+            Err(Unsound::MustUnderstand(body)) => {
+                return Err(FoldError::MustUnderstand { position: self.position(input), body });
+            }
         };
-        match self.admit(input, log_time_ms, &mut folded) {
+        match admitted {
             Ok(()) => {}
             Err(Refusal::Failed(error)) => return Err(error),
             Err(Refusal::Rejected(violation)) => {
@@ -400,32 +446,20 @@ impl<S: WriteStore> Partition<S> {
         Position { partition: self.row.partition, offset: input.offset }
     }
 
-    fn admit(&mut self, input: &Input<'_>, log_time_ms: i64, folded: &mut Folded) -> Result<(), Refusal> {
-        let mut decoded = wire::decode(input.value, header(input, names::CONTENT_TYPE).as_deref())?;
-        folded.space.clone_from(&decoded.event.space);
-        fill_from_headers(&mut decoded.event, input)?;
-        folded.event_id.clone_from(&decoded.event.id);
-        if let Some(body) = &decoded.unknown_body
-            && decoded.event.must_understand
-        {
-            let position = self.position(input);
-            return Err(Refusal::Failed(FoldError::MustUnderstand { position, body: body.clone() }));
-        }
-        if decoded.event.body.is_none() && decoded.unknown_body.is_none() {
-            return Err(Violation::new(
-                Code::MissingBody,
-                "an event says one thing: observed, derived, retracted and so on",
-            )
-            .into());
-        }
-        validate::check(&decoded.event, input.value.len(), &self.limits)?;
+    fn admit(
+        &mut self,
+        input: &Input<'_>,
+        Sound { decoded, id_hash, fingerprint }: Sound,
+        log_time_ms: i64,
+        folded: &mut Folded,
+    ) -> Result<(), Refusal> {
         self.check_place(&decoded.event, input)?;
-        let fingerprint = wire::fingerprint(&decoded, input.value);
         let event = &decoded.event;
         let number = self.row.next_space;
-        let mut space = self.open.get_or_begin(&self.store, &event.space, &self.forms, self.row.next_offset, number)?;
-        let mut staged = Staged { store: &self.store, batch: &mut self.batch };
-        let event_key = events::key(space.number(), &event.id);
+        let store = Foreseen { store: &self.store, answers: &self.answers };
+        let mut space = self.open.get_or_begin(&store, &event.space, &self.forms, self.row.next_offset, number)?;
+        let mut staged = Staged { store: &store, batch: &mut self.batch };
+        let event_key = events::key_of_hash(space.number(), &id_hash);
         if let Some(known) = crate::tables::read::<events::Row>(&staged, Table::Events, &event_key)? {
             if known.fingerprint == fingerprint {
                 folded.fate = Fate::Duplicate(known.offset);
@@ -513,7 +547,6 @@ impl<S: WriteStore> Partition<S> {
     fn advance(&mut self, input: &Input<'_>, log_time_ms: i64, outputs: &[Output]) {
         self.row.next_offset = input.offset + 1;
         self.row.log_time_ms = log_time_ms;
-        self.last_record.keep(input);
         if self.last_time.is_some_and(|(last_ms, _)| last_ms != log_time_ms) {
             self.stage_time();
         }
@@ -538,7 +571,7 @@ pub fn record_hash(input: &Input<'_>) -> Vec<u8> {
     record.hash().unwrap_or_default()
 }
 
-/// The last record that was folded. It is hashed when a batch is written: copying each costs a tenth of hashing each.
+/// The last record that was folded. It is hashed when a batch is written.
 #[derive(Debug, Default)]
 struct LastRecord(Vec<u8>);
 
@@ -603,32 +636,6 @@ fn limits_of(row: &partition::Row) -> Limits {
         max_text_bytes: or_default(row.max_text_bytes, defaults.max_text_bytes),
         max_premises: or_default(row.max_premises, defaults.max_premises),
     }
-}
-
-fn header<'a>(input: &Input<'a>, name: &str) -> Option<Cow<'a, str>> {
-    let value = input.headers.iter().find(|(header, _)| header.eq_ignore_ascii_case(name))?;
-    Some(String::from_utf8_lossy(&value.1))
-}
-
-/// Takes the id from `ce_id` if the event has none, and refuses headers that say something else than the event.
-fn fill_from_headers(event: &mut Event, input: &Input<'_>) -> Result<(), Violation> {
-    let contradicts = |name: &str, said: &str, is: &str| {
-        Violation::at(Code::HeaderMismatch, name, format!("the header says {said:?} and the event {is:?}"))
-    };
-    if let Some(id) = header(input, names::CE_ID) {
-        if event.id.is_empty() {
-            event.id = id.into_owned();
-        } else if event.id != id {
-            return Err(contradicts(names::CE_ID, &id, &event.id));
-        }
-    }
-    if let (Some(said), Some(body)) = (header(input, names::CE_TYPE), &event.body) {
-        let is = format!("recant.v1.{}", wire::body_name(body));
-        if said != is {
-            return Err(contradicts(names::CE_TYPE, &said, &is));
-        }
-    }
-    Ok(())
 }
 
 /// The digest of a space, as it is stored.

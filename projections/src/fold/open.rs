@@ -6,7 +6,7 @@ use prost::Message as _;
 use super::space::Space;
 use crate::{
     store::{Batch, Store, StoreError},
-    tables::Table,
+    tables::{SpaceNumber, Table},
 };
 
 /// When a space is resident, and how much memory spaces may take.
@@ -76,6 +76,11 @@ struct Open {
 }
 
 impl OpenSpaces {
+    /// The number of a space, if it is open and has one.
+    pub(super) fn number_of(&self, name: &str) -> Option<SpaceNumber> {
+        self.spaces.get(name).filter(|open| open.is_begun).map(|open| open.space.number())
+    }
+
     /// A space, opened if it was not; none if nothing was ever applied to it.
     pub(super) fn get_or_open(
         &mut self,

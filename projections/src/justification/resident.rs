@@ -2,12 +2,12 @@
 //!
 //! Lists are threaded through the arrays: from a node to its newest justification and on to the older ones, and to the
 //! newest premise that is the node and on to the older ones; a justification's premises lie side by side. An edge costs
-//! twelve bytes, and adding one never moves another. The arrays grow by an eighth: twice as much, as is usual, would leave
-//! half of a large one empty.
+//! twelve bytes, and adding one never moves another.
 
 use std::convert::Infallible;
 
 use super::{
+    chunked::Chunked,
     graph::{EditGraph, Graph, Justification, JustificationState, Node, NodeState, Premise, Premised, Sizes},
     settle::Scratch,
 };
@@ -30,50 +30,50 @@ struct Edge {
 /// A graph in memory.
 #[derive(Debug, Default, Clone)]
 pub struct Resident {
-    nodes: Vec<NodeState>,
-    justifications: Vec<JustificationState>,
-    premises: Vec<Edge>,
+    nodes: Chunked<NodeState>,
+    justifications: Chunked<JustificationState>,
+    premises: Chunked<Edge>,
     scratch: Scratch,
 }
 
 impl Resident {
     /// Every node with its number.
     pub fn nodes(&self) -> impl Iterator<Item = (Node, &NodeState)> {
-        (0..).map(Node).zip(&self.nodes)
+        (0..).map(Node).zip(self.nodes.iter_from(0))
     }
 
     /// Every justification with its number.
     pub fn justifications(&self) -> impl Iterator<Item = (Justification, &JustificationState)> {
-        (0..).map(Justification::new).zip(&self.justifications)
+        (0..).map(Justification::new).zip(self.justifications.iter_from(0))
     }
 
     /// The nodes that are the premises of a justification.
     pub fn premises_of(&self, justification: &JustificationState) -> impl Iterator<Item = Node> + '_ {
-        let first = justification.first_premise.number() as usize;
-        self.premises[first..first + usize::from(justification.premise_count)].iter().map(|premise| premise.node)
+        let first = justification.first_premise.number();
+        (first..first + u32::from(justification.premise_count)).map(|premise| self.premises[premise].node)
     }
 
     /// The justifications of a node, the oldest first.
     pub fn justifications_of(&self, node: Node) -> Vec<Justification> {
-        let newest = self.nodes[node.0 as usize].newest_justification;
+        let newest = self.nodes[node.0].newest_justification;
         let mut list: Vec<_> =
-            std::iter::successors(newest, |at| self.justifications[at.number() as usize].next_of_head).collect();
+            std::iter::successors(newest, |at| self.justifications[at.number()].next_of_head).collect();
         list.reverse();
         list
     }
 
     /// Adds a node that has been named and has not arrived.
     pub fn add_node(&mut self) -> Node {
-        let node = Node(next_number(self.nodes.len()));
-        push(&mut self.nodes, NodeState::named(node));
+        let node = Node(self.nodes.len());
+        self.nodes.push(NodeState::named(node));
         node
     }
 
     /// The justifications in which a node is a premise, the oldest first.
     pub fn uses_of(&self, node: Node) -> Vec<Justification> {
-        let newest = self.nodes[node.0 as usize].newest_use;
-        let mut list: Vec<_> = std::iter::successors(newest, |at| self.premises[at.number() as usize].next_use)
-            .map(|premise| self.premises[premise.number() as usize].justification)
+        let newest = self.nodes[node.0].newest_use;
+        let mut list: Vec<_> = std::iter::successors(newest, |at| self.premises[at.number()].next_use)
+            .map(|premise| self.premises[premise.number()].justification)
             .collect();
         list.reverse();
         list
@@ -82,17 +82,9 @@ impl Resident {
     /// Each use of a node by the justifications from one on.
     pub fn uses_from(&self, first: Justification) -> Vec<(Node, Justification)> {
         // Premises lie in the order of their justifications.
-        let newer = self.justifications.get(first.number() as usize..).unwrap_or_default();
-        let first_edge = newer.first().map_or(self.premises.len(), |state| state.first_premise.number() as usize);
-        let edges = self.premises.get(first_edge..).unwrap_or_default();
-        edges.iter().map(|edge| (edge.node, edge.justification)).collect()
-    }
-
-    /// Room for so many of each.
-    pub fn reserve(&mut self, sizes: Sizes, premises: usize) {
-        self.nodes.reserve_exact(sizes.nodes as usize);
-        self.justifications.reserve_exact(sizes.justifications as usize);
-        self.premises.reserve_exact(premises);
+        let first = self.justifications.iter_from(first.number()).next();
+        let first_edge = first.map_or(self.premises.len(), |state| state.first_premise.number());
+        self.premises.iter_from(first_edge).map(|edge| (edge.node, edge.justification)).collect()
     }
 
     /// Bytes in use.
@@ -101,23 +93,8 @@ impl Resident {
     }
 
     fn array_bytes(&self) -> usize {
-        self.nodes.capacity() * size_of::<NodeState>()
-            + self.justifications.capacity() * size_of::<JustificationState>()
-            + self.premises.capacity() * size_of::<Edge>()
+        self.nodes.bytes() + self.justifications.bytes() + self.premises.bytes()
     }
-}
-
-/// The next number of an array. A space holds fewer than 2^32 of anything: at 64 bytes a node it would need 256 GiB.
-pub(super) fn next_number(length: usize) -> u32 {
-    u32::try_from(length).unwrap_or(u32::MAX)
-}
-
-/// Adds to an array that grows by an eighth.
-fn push<T>(array: &mut Vec<T>, item: T) {
-    if array.len() == array.capacity() {
-        array.reserve_exact((array.len() / 8).max(4));
-    }
-    array.push(item);
 }
 
 // Inlined by name: the engine is compiled where it is used, which may be another crate.
@@ -127,37 +104,37 @@ impl Graph for Resident {
 
     #[inline]
     fn node(&self, node: Node) -> Result<NodeState, Infallible> {
-        Ok(self.nodes[node.0 as usize])
+        Ok(self.nodes[node.0])
     }
 
     #[inline]
     fn premised(&self, node: Node) -> Result<Premised, Infallible> {
-        Ok(self.nodes[node.0 as usize].as_premise())
+        Ok(self.nodes[node.0].as_premise())
     }
 
     #[inline]
     fn justification(&self, justification: Justification) -> Result<JustificationState, Infallible> {
-        Ok(self.justifications[justification.number() as usize])
+        Ok(self.justifications[justification.number()])
     }
 
     #[inline]
     fn premise(&self, _of: Justification, state: &JustificationState, place: u16) -> Result<Node, Infallible> {
-        Ok(self.premises[state.first_premise.number() as usize + usize::from(place)].node)
+        Ok(self.premises[state.first_premise.number() + u32::from(place)].node)
     }
 
     #[inline]
     fn first_use(&self, node: Node) -> Result<Option<Premise>, Infallible> {
-        Ok(self.nodes[node.0 as usize].newest_use)
+        Ok(self.nodes[node.0].newest_use)
     }
 
     #[inline]
     fn follow(&self, place: Premise) -> Result<(Justification, Option<Premise>), Infallible> {
-        let edge = &self.premises[place.number() as usize];
+        let edge = &self.premises[place.number()];
         Ok((edge.justification, edge.next_use))
     }
 
     fn sizes(&self) -> Sizes {
-        Sizes { nodes: next_number(self.nodes.len()), justifications: next_number(self.justifications.len()) }
+        Sizes { nodes: self.nodes.len(), justifications: self.justifications.len() }
     }
 }
 
@@ -176,7 +153,7 @@ impl EditGraph for Resident {
 
     #[inline]
     fn edit_node<R>(&mut self, node: Node, edit: impl FnOnce(&mut NodeState) -> R) -> Result<R, Infallible> {
-        Ok(edit(&mut self.nodes[node.0 as usize]))
+        Ok(edit(&mut self.nodes[node.0]))
     }
 
     #[inline]
@@ -185,7 +162,7 @@ impl EditGraph for Resident {
         justification: Justification,
         edit: impl FnOnce(&mut JustificationState) -> R,
     ) -> Result<R, Infallible> {
-        Ok(edit(&mut self.justifications[justification.number() as usize]))
+        Ok(edit(&mut self.justifications[justification.number()]))
     }
 
     fn add_justification(
@@ -194,16 +171,16 @@ impl EditGraph for Resident {
         premises: &[Node],
         commitment: u128,
     ) -> Result<Justification, Infallible> {
-        let justification = Justification::new(next_number(self.justifications.len()));
-        let first_premise = Premise::new(next_number(self.premises.len()));
+        let justification = Justification::new(self.justifications.len());
+        let first_premise = Premise::new(self.premises.len());
         for node in premises {
-            let premise = Premise::new(next_number(self.premises.len()));
-            let next_use = self.nodes[node.0 as usize].newest_use.replace(premise);
-            push(&mut self.premises, Edge { node: *node, justification, next_use });
+            let premise = Premise::new(self.premises.len());
+            let next_use = self.nodes[node.0].newest_use.replace(premise);
+            self.premises.push(Edge { node: *node, justification, next_use });
         }
-        let next_of_head = self.nodes[head.0 as usize].newest_justification.replace(justification);
+        let next_of_head = self.nodes[head.0].newest_justification.replace(justification);
         let state = JustificationState::new(head, next_of_head, commitment, premises.len());
-        push(&mut self.justifications, JustificationState { first_premise, ..state });
+        self.justifications.push(JustificationState { first_premise, ..state });
         Ok(justification)
     }
 }

@@ -120,8 +120,17 @@ impl Batch {
 
     /// Every row, table by table.
     pub fn rows(&self) -> impl Iterator<Item = (Table, &[u8], Option<&[u8]>)> {
-        let tables = Table::ALL.iter().zip(&self.tables);
-        tables.flat_map(|(table, rows)| rows.rows().map(|(key, value)| (*table, key, value)))
+        self.tables().flat_map(|table| self.rows_of(table).map(move |(key, value)| (table, key, value)))
+    }
+
+    /// The tables that have rows.
+    pub fn tables(&self) -> impl Iterator<Item = Table> {
+        Table::ALL.iter().zip(&self.tables).filter(|(_, rows)| !rows.rows.is_empty()).map(|(table, _)| *table)
+    }
+
+    /// The rows of a table.
+    pub fn rows_of(&self, table: Table) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
+        self.tables[table as usize].rows()
     }
 
     /// How many rows.

@@ -109,7 +109,7 @@ impl Shared {
             }
             self.changed.notify_all();
             drop(flight);
-            // Nobody else has it, unless it failed.
+            // Nobody else has it, unless it failed or is being read.
             let emptied = Arc::into_inner(batch).map(|mut batch| {
                 batch.clear();
                 batch
@@ -137,6 +137,19 @@ impl Store for WriteBehind {
             return Ok(value.map(<[u8]>::to_vec));
         }
         self.shared.store.get(table, key)
+    }
+
+    fn get_all(&self, table: Table, keys: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>, StoreError> {
+        let flying = self.shared.lock().batch.clone();
+        let mut found = self.shared.store.get_all(table, keys)?;
+        if let Some(batch) = flying {
+            for (key, found) in keys.iter().zip(&mut found) {
+                if let Some(value) = batch.get(table, key) {
+                    *found = value.map(<[u8]>::to_vec);
+                }
+            }
+        }
+        Ok(found)
     }
 
     fn scan(&self, table: Table, prefix: &[u8], from: &[u8], visit: &mut Visit<'_>) -> Result<(), StoreError> {

@@ -66,6 +66,11 @@ pub trait Store {
     /// The value of a key.
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError>;
 
+    /// The values of keys, in their order.
+    fn get_all(&self, table: Table, keys: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>, StoreError> {
+        keys.iter().map(|key| self.get(table, key)).collect()
+    }
+
     /// Visits the entries whose keys begin with `prefix` and are at least `from`, in order of their bytes.
     fn scan(&self, table: Table, prefix: &[u8], from: &[u8], visit: &mut Visit<'_>) -> Result<(), StoreError>;
 

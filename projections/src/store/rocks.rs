@@ -9,8 +9,8 @@ mod moment;
 use std::{ops::ControlFlow, path::Path, sync::Arc};
 
 use rocksdb::{
-    BottommostLevelCompaction, ColumnFamily, CompactOptions, DB, Direction, IteratorMode, Options, ReadOptions,
-    WriteBatch, WriteOptions, properties::BACKGROUND_ERRORS,
+    BottommostLevelCompaction, ColumnFamily, CompactOptions, DB, DBPinnableSlice, Direction, IteratorMode, Options,
+    ReadOptions, WriteBatch, WriteOptions, properties::BACKGROUND_ERRORS,
 };
 
 pub use self::moment::{AtMoment, Reader};
@@ -198,6 +198,14 @@ impl Store for RocksStore {
         Ok(found.map_err(|error| self.failed(error))?.map(|value| value.to_vec()))
     }
 
+    fn get_all(&self, table: Table, keys: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>, StoreError> {
+        let found = self.database.batched_multi_get_cf_opt(self.family(table)?, keys, false, &self.point_reads);
+        let value = |found: Result<Option<DBPinnableSlice<'_>>, rocksdb::Error>| {
+            Ok(found.map_err(|error| self.failed(error))?.map(|value| value.to_vec()))
+        };
+        found.into_iter().map(value).collect()
+    }
+
     fn scan(&self, table: Table, prefix: &[u8], from: &[u8], visit: &mut Visit<'_>) -> Result<(), StoreError> {
         let mut options = ReadOptions::default();
         options.set_total_order_seek(true);
@@ -233,11 +241,13 @@ impl RocksStore {
     pub(super) fn write_batch(&self, batch: &Batch) -> Result<(), StoreError> {
         self.check_background()?;
         let mut writes = WriteBatch::default();
-        for (table, key, value) in batch.rows() {
+        for table in batch.tables() {
             let family = self.family(table)?;
-            match value {
-                Some(value) => writes.put_cf(family, key, value),
-                None => writes.delete_cf(family, key),
+            for (key, value) in batch.rows_of(table) {
+                match value {
+                    Some(value) => writes.put_cf(family, key, value),
+                    None => writes.delete_cf(family, key),
+                }
             }
         }
         self.database.write_opt(writes, &self.writes).map_err(|error| self.failed(error))

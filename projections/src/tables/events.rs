@@ -4,7 +4,10 @@
 
 use recant_proto::v1::event::Body;
 
-use crate::tables::{SpaceNumber, of_space};
+use crate::{
+    justification::digest::first_half,
+    tables::{SpaceNumber, of_space},
+};
 
 /// What became of an event id.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -23,10 +26,19 @@ pub struct Row {
     pub justification_plus_one: u32,
 }
 
+/// The hash of an event id.
+pub fn id_hash(event_id: &str) -> [u8; 16] {
+    first_half(&blake3::hash(event_id.as_bytes()))
+}
+
 /// The key of an event id.
 pub fn key(space: SpaceNumber, event_id: &str) -> Vec<u8> {
-    let hash = blake3::hash(event_id.as_bytes());
-    [of_space(space).as_slice(), &hash.as_bytes()[..16]].concat()
+    key_of_hash(space, &id_hash(event_id))
+}
+
+/// The same by the id's hash.
+pub fn key_of_hash(space: SpaceNumber, id_hash: &[u8; 16]) -> Vec<u8> {
+    [of_space(space).as_slice(), id_hash].concat()
 }
 
 /// The retraction that an event begins or ends; for `causes` and change records.

@@ -8,7 +8,7 @@ use super::tail::{Tail, TailReader};
 use crate::{
     justification::{
         covers::{Arrived, ItemTimes},
-        graph::{Arrival, EditGraph, Graph, Item, Justification, Node, Sizes},
+        graph::{Arrival, EditGraph, Graph, Item, Justification, Node},
         listed::{ItemCode, Listed},
         paged::Recent,
         resident::Resident,
@@ -90,9 +90,6 @@ impl Loader {
     ) -> Result<bool, StoreError> {
         if self.nodes == 0 {
             check_last(store, space)?;
-            // Two premises for each justification is a guess, and only costs or saves a move.
-            let sizes = Sizes { nodes: space.nodes, justifications: space.justifications };
-            self.graph.reserve(sizes, 2 * space.justifications as usize);
         }
         if self.nodes < space.nodes {
             self.read_nodes(store, space, rows_max)?;

@@ -102,25 +102,34 @@ impl Bed {
 
     /// The same from its bytes.
     pub fn fold_value(&mut self, space: &str, value: &[u8]) -> Result<Folded, DurableError> {
-        let input = Input {
-            offset: self.next,
-            append_time_ms: self.next.cast_signed() / 10,
-            key: space.as_bytes(),
-            headers: &[],
-            value,
-        };
-        let folded = self.partition.fold(&input)?;
+        let folded = self.partition.fold(&input(self.next, space, value))?;
         self.next += 1;
-        match folded.fate {
-            Fate::Accepted => Ok(folded),
-            fate => Err(DurableError::NotAccepted(fate)),
-        }
+        accepted(folded)
+    }
+
+    /// Folds events from their bytes, as a driver does with a batch.
+    pub fn fold_values(&mut self, space: &str, values: &[Vec<u8>]) -> Result<(), DurableError> {
+        let inputs: Vec<_> = (self.next..).zip(values).map(|(offset, value)| input(offset, space, value)).collect();
+        self.partition.fold_all(&inputs, &mut |_, folded| accepted(folded).map(drop))?;
+        self.next += values.len() as u64;
+        Ok(())
     }
 
     /// Writes the open batch.
     pub fn store(&mut self) -> Result<(), DurableError> {
         self.partition.store()?;
         Ok(self.partition.finish()?)
+    }
+}
+
+fn input<'a>(offset: u64, space: &'a str, value: &'a [u8]) -> Input<'a> {
+    Input { offset, append_time_ms: offset.cast_signed() / 10, key: space.as_bytes(), headers: &[], value }
+}
+
+fn accepted(folded: Folded) -> Result<Folded, DurableError> {
+    match folded.fate {
+        Fate::Accepted => Ok(folded),
+        fate => Err(DurableError::NotAccepted(fate)),
     }
 }
 

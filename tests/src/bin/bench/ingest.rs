@@ -153,7 +153,7 @@ fn by_turns(directory: &Path, values: &[Vec<u8>]) -> Result<ByTurns, DurableErro
     let mut bed = observed(directory)?;
     for batch in values.chunks(BATCH) {
         let started = Instant::now();
-        fold_all(&mut bed, batch)?;
+        bed.fold_values(SPACE, batch)?;
         done.fold += started.elapsed();
         done.batches.push(bed.partition.complete_batch().clone());
         let started = Instant::now();
@@ -169,10 +169,6 @@ pub fn rows(events: u32, seed: u64) -> Result<Vec<Batch>, DurableError> {
     Ok(by_turns(directory.path(), &beliefs(events, seed))?.batches)
 }
 
-fn fold_all(bed: &mut Bed, values: &[Vec<u8>]) -> Result<(), DurableError> {
-    values.iter().try_for_each(|value| bed.fold_value(SPACE, value).map(drop))
-}
-
 /// Measures with so many events.
 pub fn measure(events: u32, seed: u64) -> Result<Figures, DurableError> {
     let directory = tempfile::tempdir()?;
@@ -181,7 +177,7 @@ pub fn measure(events: u32, seed: u64) -> Result<Figures, DurableError> {
     let mut bed = observed(&directory.path().join("state"))?;
     let started = Instant::now();
     for batch in values.chunks(BATCH) {
-        fold_all(&mut bed, batch)?;
+        bed.fold_values(SPACE, batch)?;
         bed.partition.store()?;
     }
     bed.partition.finish()?;

@@ -10,7 +10,7 @@
 //! - **hub** (W5): one source under a memory on which others rest, and which has got a second reason since.
 
 use recant_projections::justification::{
-    graph::{Arrival, Item, Node, Sizes},
+    graph::{Arrival, Item, Node},
     resident::Resident,
     settle::{Arriving, Edit, Justifying, settle},
 };
@@ -256,13 +256,10 @@ struct Arrivals {
 
 impl Arrivals {
     fn new(workload: &Workload, seed: u64) -> Arrivals {
-        let mut graph = Resident::default();
-        // Two justifications for each derived memory and two premises for each of those, on average.
-        let nodes = workload.nodes();
-        graph.reserve(Sizes { nodes, justifications: 2 * nodes }, 4 * nodes as usize);
+        let graph = Resident::default();
         let observations_of = vec![Vec::new(); workload.sources() as usize];
         let arrived = Arrived { graph, digest: 0, observations_of };
-        Arrivals { arrived, random: Random::new(!seed), arrivals: 0, named: vec![None; nodes as usize] }
+        Arrivals { arrived, random: Random::new(!seed), arrivals: 0, named: vec![None; workload.nodes() as usize] }
     }
 
     fn take(&mut self, drawn: Drawn) {
