@@ -15,13 +15,15 @@ use recant_processor::{
 };
 use recant_projections::{
     audit,
-    fold::digest_of,
-    tables::{partition, spaces},
+    fold::{Fate, FoldError, Folded, Input, Partition, digest_of},
+    store::{WriteStore, behind::WriteBehind, memory::MemoryStore, rocks::RocksStore},
+    tables::{Table, partition, spaces},
 };
 use recant_proto::{
     id::CONTROL_SPACE,
     position::Incarnation,
-    v1::{ActionReviewed, Event, Observed, event::Body},
+    reject::Code,
+    v1::{ActionReviewed, Event, Limits, LogCreated, Observed, event::Body},
 };
 use recant_tests::{
     generate::{BEGIN_MS, records, seeded},
@@ -115,6 +117,129 @@ fn what_is_rejected_numbers_no_space() {
     assert_eq!(states, vec![(expected, 4); 4]);
 }
 
+/// Protects the short ways of a batch: events that are prepared ahead, by the limits that were in force then, and questions that
+/// are asked for many events at once, while the batch before is being written. Every fate, output and row is as one by one,
+/// for repeated and contradicting ids, also within a batch, for spaces that begin in it, and for limits that change in it.
+#[test]
+fn a_batch_is_folded_as_its_events_are_one_by_one() {
+    let records = awkward(events());
+    let one_by_one = folded(
+        MemoryStore::default(),
+        |partition, inputs, all| {
+            for input in inputs {
+                all.push(partition.fold(input).unwrap());
+                partition.store().unwrap();
+            }
+        },
+        &records,
+    );
+    let directory = tempfile::tempdir().unwrap();
+    let behind = WriteBehind::new(RocksStore::open(directory.path()).unwrap()).unwrap();
+    let in_batches = folded(
+        behind,
+        |partition, inputs, all| {
+            let mut sizes = [400, 130, 1, 37, 1_000].into_iter().cycle();
+            let mut rest = inputs;
+            while let Some(size) = sizes.next().filter(|_| !rest.is_empty()) {
+                let (batch, after) = rest.split_at(rest.len().min(size));
+                partition
+                    .fold_all(batch, &mut |_, folded| {
+                        all.push(folded);
+                        Ok::<_, FoldError>(())
+                    })
+                    .unwrap();
+                partition.store().unwrap();
+                rest = after;
+            }
+        },
+        &records,
+    );
+    let fates = |wanted: fn(&Fate) -> bool| one_by_one.0.iter().filter(|folded| wanted(&folded.fate)).count();
+    let rejected = |code: Code| {
+        one_by_one
+            .0
+            .iter()
+            .filter(|folded| matches!(&folded.fate, Fate::Rejected(violation) if violation.code == code))
+            .count()
+    };
+    assert!(
+        fates(|fate| matches!(fate, Fate::Accepted)) > 800 && fates(|fate| matches!(fate, Fate::Duplicate(_))) > 200
+    );
+    assert!(rejected(Code::EventIdTaken) > 100 && rejected(Code::TooManyPremises) > 10);
+    for (at, (one, batched)) in one_by_one.0.iter().zip(&in_batches.0).enumerate() {
+        assert_eq!((&one.fate, &one.outputs), (&batched.fate, &batched.outputs), "record {at}");
+    }
+    assert!(one_by_one.1 == in_batches.1, "rows differ");
+}
+
+/// The events, some of them said again, soon or late, in the same words or in others, and a log that becomes strict.
+fn awkward(events: Vec<Event>) -> Vec<Event> {
+    let mut records = Vec::new();
+    for (at, event) in events.iter().enumerate() {
+        records.push(event.clone());
+        let other = |event: &Event| Event { agent: "somebody else".to_owned(), ..event.clone() };
+        match at % 8 {
+            0 => records.push(event.clone()),
+            3 => records.push(other(event)),
+            5 => records.push(events[at / 2].clone()),
+            7 => records.push(other(&events[at / 3])),
+            _ => {}
+        }
+    }
+    let strict = LogCreated {
+        incarnation: INCARNATION.to_string(),
+        partitions: 1,
+        writers: "open".to_owned(),
+        limits: Some(Limits { max_premises: 1, ..Limits::default() }),
+        ..LogCreated::default()
+    };
+    let created = Event {
+        id: "created".to_owned(),
+        space: CONTROL_SPACE.to_owned(),
+        body: Some(Body::LogCreated(strict)),
+        ..Event::default()
+    };
+    records.insert(records.len() / 2, created);
+    records
+}
+
+const INCARNATION: Incarnation = Incarnation([9; 16]);
+
+type Rows = Vec<(&'static str, Vec<u8>, Vec<u8>)>;
+
+fn folded<S: WriteStore>(
+    store: S,
+    fold: impl FnOnce(&mut Partition<S>, &[Input<'_>], &mut Vec<Folded>),
+    events: &[Event],
+) -> (Vec<Folded>, Rows) {
+    let values: Vec<_> = events.iter().map(recant_proto::wire::to_protobuf).collect();
+    let input = |(at, (event, value)): (usize, (_, _))| {
+        let (event, value): (&Event, &Vec<u8>) = (event, value);
+        Input {
+            offset: at as u64,
+            append_time_ms: append_time_ms(at),
+            key: event.space.as_bytes(),
+            headers: &[],
+            value,
+        }
+    };
+    let inputs: Vec<_> = events.iter().zip(&values).enumerate().map(input).collect();
+    let mut partition = Partition::open(store, INCARNATION, 0).unwrap();
+    let mut all = Vec::new();
+    fold(&mut partition, &inputs, &mut all);
+    partition.finish().unwrap();
+    let mut rows = Rows::new();
+    // Of a millisecond the last event of a batch is noted.
+    for table in Table::ALL.iter().filter(|table| !matches!(table, Table::Times)) {
+        let mut visit = |key: &[u8], value: &[u8]| {
+            rows.push((table.name(), key.to_vec(), value.to_vec()));
+            std::ops::ControlFlow::Continue(())
+        };
+        partition.stored().scan(*table, &[], &[], &mut visit).unwrap();
+    }
+    (all, rows)
+}
+
 /// Events of many spaces, interleaved, a minute apart.
 fn events() -> Vec<Event> {
     let mut by_sequence: Vec<Vec<Event>> = Vec::new();
@@ -154,7 +279,7 @@ fn by_oracle(events: &[Event]) -> BTreeMap<String, String> {
 }
 
 fn opened(data: &Path, way: Way) -> Standalone {
-    let new = NewLog { incarnation: Incarnation([9; 16]), partitions: way.partitions, log_time_occurred: true };
+    let new = NewLog { incarnation: INCARNATION, partitions: way.partitions, log_time_occurred: true };
     Standalone::open_or_create(data, &new, Arc::new(ManualClock::new(BEGIN_MS))).unwrap()
 }
 
