@@ -115,7 +115,7 @@ impl Drop for Broker {
 }
 
 /// A port that is free, and that the system gives to no client of its own accord, as it does those from 32768 on.
-fn free_port() -> u16 {
+pub(super) fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let from = 20_000 + (std::process::id() % 600) as u16 * 20;
     loop {
