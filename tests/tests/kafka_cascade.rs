@@ -25,11 +25,12 @@ fn a_cascade_of_100_001_changes_is_published_applied_and_consumed_whole() {
     let address = Broker::shared().address();
     let log = log(&address, &instance, 1);
     append_beliefs(&log, CHANGES - 1);
-    append_retraction(&log);
     let mut member = Member::start(&desk, &address, &instance, "data", &[]);
     member.wait_until_serving(1);
     wait_until_published(&log, PATIENCE);
-    let seen = consume_slowly(&log, 0, Duration::from_millis(5));
+    let from = append_retraction(&log);
+    wait_until_published(&log, PATIENCE);
+    let seen = consume_slowly(&log, from, Duration::from_millis(5));
     assert!(seen.is_whole(CHANGES), "{seen:?}");
     assert!(is_applied_whole(&desk, &address, &instance, &member.data));
     member.stop();
@@ -53,7 +54,7 @@ fn a_transaction_that_takes_too_long_is_tried_again_whole() {
     member.wait_until_serving(1);
     wait_until_published(&log, PATIENCE);
     member.stop();
-    append_retraction(&log);
+    let from = append_retraction(&log);
     let mut owner = Member::victim(&address, "late", &desk.path("data"), "stand_still=position_sent:1");
     owner.wait_until("it stands still", |owner| owner.count("standing_still") == 1);
     // What is pending of the position is not told before the transaction has ended.
@@ -64,7 +65,7 @@ fn a_transaction_that_takes_too_long_is_tried_again_whole() {
     owner.listen();
     assert!(owner.count("interrupted") >= 1, "it was too late: {:?}", owner.told);
     owner.kill();
-    let seen = consume_slowly(&log, 0, Duration::ZERO);
+    let seen = consume_slowly(&log, from, Duration::ZERO);
     assert!(seen.is_whole(CHANGES), "{seen:?}");
     check::holds(&check::what_a_stock_client_sees(&log));
 }

@@ -32,11 +32,13 @@ pub fn append_beliefs(log: &KafkaLog, beliefs: u64) {
     }
 }
 
-/// Appends the retraction under which all of them fall.
-pub fn append_retraction(log: &KafkaLog) {
+/// Appends the retraction under which all of them fall, and says from where on the changes are the cascade's: digests may stand before.
+pub fn append_retraction(log: &KafkaLog) -> u64 {
+    let end_of_changes = log.bounds(Topic::Changes, 0).expect("it answers").end;
     let targets = vec![Target { what: Some(What::Source(SOURCE.to_owned())), window: None }];
     let retracted = Retracted { retraction: "r".to_owned(), targets, ..Retracted::default() };
     append(log, [event("r".to_owned(), Body::Retracted(retracted))]);
+    end_of_changes
 }
 
 fn event(id: String, body: Body) -> Event {

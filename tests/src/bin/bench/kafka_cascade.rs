@@ -44,10 +44,10 @@ pub fn measure(broker: &Broker, changes: u64) -> Result<Cascade, KafkaError> {
     wait_until_published(&log, PATIENCE);
     member.wait_until_serving(1);
     let before_peak_kib = peak_kib(&member)?;
-    append_retraction(&log);
+    let from = append_retraction(&log);
     let published = wait_until_published(&log, PATIENCE);
     let peak_kib = peak_kib(&member)?;
-    let seen = consume_slowly(&log, 0, CONSUMER_PAUSE);
+    let seen = consume_slowly(&log, from, CONSUMER_PAUSE);
     let is_whole = seen.is_whole(changes) && is_applied_whole(&desk, &address, INSTANCE, &member.data);
     member.stop();
     Ok(Cascade { published, before_peak_kib, peak_kib, seen, is_whole })
