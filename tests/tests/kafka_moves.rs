@@ -88,7 +88,7 @@ fn a_lost_disk_is_restored_from_an_object_store() {
     const LARGE_EVENTS: u64 = 60;
     let (desk, instance, s3) = (Desk::new(), instance("object-store"), S3::start());
     let start = || {
-        let arguments = ["serve", "--json", "--snapshots", &s3.url(), "--snapshot-every", "1ms"];
+        let arguments = ["serve", "--json", "--snapshots", &s3.url(), "--snapshot-every", "1s"];
         let mut serve = command(&desk, &Broker::shared().address(), &instance, &arguments);
         serve.envs(s3.variables());
         Member::of(serve, desk.path("data"))

@@ -54,7 +54,7 @@ pub fn damaged(damage: Damage, seed: u64) -> Figures {
     let address = Broker::shared().address();
     let log = log(&address, &instance, PARTITIONS);
     let data = desk.path("data");
-    let has_snapshots = seed % 2 == 0;
+    let has_snapshots = seed.is_multiple_of(2);
     let url = desk.path("snapshots").display().to_string();
     let mut arguments = vec!["--static-member", "only"];
     if has_snapshots {
