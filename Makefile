@@ -29,6 +29,7 @@ test: lint ## every test, real Kafka included
 	@scripts/install-crash-needs
 	@scripts/install-kafka-needs >/dev/null
 	@scripts/install-kafka-clients >/dev/null
+	@scripts/install-s3-server >/dev/null
 	cargo build $(CARGO_FLAGS) --workspace --bins
 	cargo test $(CARGO_FLAGS) --workspace
 
@@ -55,20 +56,22 @@ soak: needs ## everything at once for MINUTES=60, with kills; memory, disk, dige
 	cargo build $(CARGO_FLAGS) -p recant -p recant-tests --bin recant --bin soak
 	cargo run $(CARGO_FLAGS) --quiet -p recant-tests --bin soak -- $(MINUTES)
 
-conformance: needs ## other people's suites against ours: EventSource, OpenAPI, MCP's own and its official clients; the alert rules
+conformance: needs ## other people's suites against ours: EventSource, OpenAPI, MCP's own and its official clients; the alert rules and what is in deploy/
 	cargo build $(CARGO_FLAGS) -p recant
 	cargo build $(CARGO_FLAGS) -p recant-gateway --example conformance
 	scripts/conformance-eventsource
 	scripts/conformance-openapi
 	scripts/conformance-mcp "$${CARGO_TARGET_DIR:-target}/release/examples/conformance"
 	scripts/check-alerts
+	scripts/check-deploy
 
 fuzz: needs ## libFuzzer on every reader of bytes, or one (NAME=events), for MINUTES=60 in all
 	scripts/fuzz $(NAME) $(MINUTES)
 
-bench: needs ## one benchmark (NAME=heart, ingest, opening, spaces, reading, settings, replay, what_if, as_of, retractions, verify, kafka, gateway, memory), or all; figures into results/
-	$(if $(filter kafka all,$(NAME)),@scripts/install-kafka-needs >/dev/null)
-	$(if $(filter kafka what_if retractions verify gateway all,$(NAME)),cargo build $(CARGO_FLAGS) -p recant)
+bench: needs ## one benchmark (NAME=heart, ingest, opening, spaces, reading, settings, replay, what_if, as_of, retractions, verify, kafka, cascade, gateway, memory), or all; figures into results/
+	$(if $(filter kafka cascade all,$(NAME)),@scripts/install-kafka-needs >/dev/null)
+	$(if $(filter cascade all,$(NAME)),@scripts/install-kafka-clients >/dev/null)
+	$(if $(filter kafka cascade what_if retractions verify gateway all,$(NAME)),cargo build $(CARGO_FLAGS) -p recant)
 	$(if $(filter memory,$(NAME)),,cargo run $(CARGO_FLAGS) -p recant-tests --bin bench -- $(NAME))
 	$(if $(filter memory all,$(NAME)),cargo run $(CARGO_FLAGS) -p recant-tests --bin memory)
 

@@ -166,6 +166,15 @@ impl Measures {
     }
 }
 
+/// Counts a state that was of no use, and is made anew.
+pub fn state_put_aside(partition: u32) {
+    let counter = global::meter("recant")
+        .u64_counter("recant.states.put_aside")
+        .with_description("States that were damaged or did not fit the log, and were made anew")
+        .build();
+    counter.add(1, &[KeyValue::new("partition", i64::from(partition))]);
+}
+
 /// The instruments of a partition's snapshots.
 #[derive(Debug, Clone)]
 pub struct SnapshotMeasures {

@@ -5,7 +5,7 @@
 //! state/P.new           complete and on disk: from now on it is the partition's state
 //! state/P.new-keep      the same, and the old one is to be kept
 //! state/P.discarded-N   the old one, on its way out
-//! state/P.old-N         the old one, kept
+//! state/P.old-N         the old one, kept; or one that was of no use, put aside
 //! ```
 //!
 //! Between the two renames of a switch there is no `state/P`. Whoever opens the directory to write goes on with the switch
@@ -61,6 +61,17 @@ fn put_in_place(standing: &Path, new: &Path, keep_old: bool) -> std::io::Result<
         }
         kept => Ok(kept),
     }
+}
+
+/// Keeps a partition's state aside, so that there is none, and says where; not if there is none, or so many are kept already.
+pub fn put_aside(data: &Path, partition: u32, kept_max: usize) -> Result<Option<PathBuf>, DriveError> {
+    let standing = state_directory(data, partition);
+    let aside = (1..=kept_max).map(|number| named(&standing, &format!("old-{number}"))).find(|path| !path.exists());
+    let Some(aside) = aside.filter(|_| standing.exists()) else { return Ok(None) };
+    rename(&standing, &aside).map_err(io(&standing))?;
+    // What was wrong with it may be in them.
+    checkpoints::forget(data, partition);
+    Ok(Some(aside))
 }
 
 const NEW: &str = "new";

@@ -1,13 +1,21 @@
 //! Exactly once on Kafka: whatever step a process is killed at, a stock client sees each change once, whole and in order, nothing
 //! that was acknowledged is lost, and the state that is left is that of an undisturbed fold.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "a test fails by panicking"
+)]
 
 use recant_tests::{
     binary::Desk,
+    crash::full,
     kafka::{
         broker::Broker,
         check::{self, Published, compare},
+        disks::{self, Damage},
         instance,
         load::Load,
         log, matrix,
@@ -45,6 +53,24 @@ fn a_state_that_is_gone_is_made_anew_silently() {
         member.stop();
         check::holds(&check::all(&log, &load, &[&desk.path(name)]));
     }
+}
+
+/// What was removed, cut, flipped or exchanged is put aside and made anew, from a snapshot or from the log, with a word of it.
+#[test]
+fn a_state_that_is_damaged_is_made_anew() {
+    for (seed, damage) in (40..).zip(Damage::ALL) {
+        check::holds(&disks::damaged(damage, seed).verdict);
+    }
+}
+
+/// A full disk halts nothing: what is missing in the state is in the log, and once there is room it goes on.
+#[test]
+fn a_full_disk_is_waited_for() {
+    if !full::is_possible() {
+        eprintln!("SKIPPED: no small disk can be mounted here; `make crash` tries it in a name space of its own");
+        return;
+    }
+    check::holds(&disks::full(29).verdict);
 }
 
 /// A checker that finds nothing proves nothing: each kind of fault, planted, is found as what it is.

@@ -15,16 +15,20 @@ use rdkafka::{
     admin::{AdminClient, AdminOptions, AlterConfig, ResourceSpecifier},
     client::DefaultClientContext,
 };
-use recant_eventlog::ReadLog as _;
-use recant_proto::wire;
+use recant_eventlog::{AppendLog as _, NewRecord, ReadLog as _};
+use recant_proto::{
+    v1::{Content, Event, Observed, content::Form, event::Body},
+    wire,
+};
 use recant_tests::{
-    binary::{Desk, Run, files, items, json_lines, run, text, texts},
+    binary::{Desk, Random, Run, files, items, json_lines, run, text, texts},
     kafka::{
         broker::Broker,
         check, instance,
-        load::Load,
+        load::{Load, record},
         log,
         member::{Member, command},
+        s3::S3,
     },
 };
 use serde_json::{Value, json};
@@ -75,9 +79,39 @@ fn detail_of_skipped(member: &Member) -> Vec<&str> {
 #[test]
 fn a_lost_disk_is_restored_from_the_newest_snapshot() {
     let (desk, instance) = (Desk::new(), instance("snapshots"));
-    let log = log(&Broker::shared().address(), &instance, PARTITIONS as u32);
+    restored_from_the_newest(&desk, &instance, &[], &|| with_snapshots(&desk, &instance, "data"));
+}
+
+/// The same by S3, as a server of other people's speaks it, with a state whose files go up in several parts.
+#[test]
+fn a_lost_disk_is_restored_from_an_object_store() {
+    const LARGE_EVENTS: u64 = 60;
+    let (desk, instance, s3) = (Desk::new(), instance("object-store"), S3::start());
+    let start = || {
+        let arguments = ["serve", "--json", "--snapshots", &s3.url(), "--snapshot-every", "1s"];
+        let mut serve = command(&desk, &Broker::shared().address(), &instance, &arguments);
+        serve.envs(s3.variables());
+        Member::of(serve, desk.path("data"))
+    };
+    let mut random = Random(3);
+    // Of letters that cannot be compressed to much less.
+    let mut text = || (0..200_000).map(|_| (b'0' + random.below(64) as u8) as char).collect::<String>();
+    let large = (0..LARGE_EVENTS).map(|number| {
+        let content = Some(Content { form: Some(Form::Text(text())), ..Content::default() });
+        let (node, source) = (format!("large-{number}"), "large".to_owned());
+        let body = Some(Body::Observed(Observed { node: node.clone(), source, content, ..Observed::default() }));
+        record(&Event { id: node, space: "large".to_owned(), body, ..Event::default() }, PARTITIONS as u32)
+    });
+    restored_from_the_newest(&desk, &instance, &large.collect::<Vec<_>>(), &start);
+}
+
+fn restored_from_the_newest(desk: &Desk, instance: &str, first: &[NewRecord], start: &dyn Fn() -> Member) {
+    let log = log(&Broker::shared().address(), instance, PARTITIONS as u32);
+    for record in first {
+        log.append(vec![record.clone()]).unwrap();
+    }
     let mut load = Load::new(5, 4);
-    let mut member = with_snapshots(&desk, &instance, "data");
+    let mut member = start();
     member.wait_until_serving(PARTITIONS);
     for _ in 0..2 {
         load.append(&log, 300);
@@ -91,7 +125,7 @@ fn a_lost_disk_is_restored_from_the_newest_snapshot() {
     load.append(&log, 200);
     fs::remove_dir_all(desk.path("data")).unwrap();
 
-    let mut member = with_snapshots(&desk, &instance, "data");
+    let mut member = start();
     member.wait_until_serving(PARTITIONS);
     for (partition, next_offset) in snapshots.iter().enumerate() {
         let restored = member.told.iter().find(|told| told["told"] == "restored" && told["partition"] == partition);

@@ -7,10 +7,19 @@ use std::time::Duration;
 
 use recant_tests::{
     binary::Desk,
-    kafka::{broker::Broker, check, load::Load, log, member::Member},
+    kafka::{broker::Broker, check, load::Load, log, member::Member, turmoil},
 };
 
 const PARTITIONS: usize = 2;
+
+/// A transaction is under way, and its broker goes; `make crash` has more rounds.
+#[test]
+fn a_broker_goes_within_a_transaction() {
+    let mut broker = Broker::start();
+    for seed in [3, 4] {
+        check::holds(&turmoil::broker_within_a_transaction(&mut broker, seed).verdict);
+    }
+}
 
 #[test]
 fn processing_survives_its_brokers() {

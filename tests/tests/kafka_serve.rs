@@ -7,20 +7,18 @@ use std::collections::BTreeSet;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use prost::Message as _;
-use recant_eventlog::AppendLog;
-use recant_proto::v1::{Change, Derived, Event, Justification, Observed, Retracted, Target, event::Body, target::What};
+use recant_proto::v1::Change;
 use recant_tests::{
     binary::{Desk, json_lines, run, text, texts, wait_until},
     kafka::{
         broker::Broker,
         check, instance,
-        load::{Load, record},
+        load::Load,
         log,
         member::{Member, command},
-        python,
+        python, turmoil,
     },
 };
-use rustix::process::Signal;
 use serde_json::{Value, json};
 
 fn story() -> [Value; 4] {
@@ -160,37 +158,6 @@ fn partitions_move_and_each_change_is_published_once() {
     check::holds(&check::all(&log, &load, &[&desk.path("third")]));
 }
 
-/// However large, a cascade is one transaction: it is there whole.
-#[test]
-fn a_cascade_of_100_001_changes_is_published_whole() {
-    const BELIEFS: usize = 100_000;
-    let (desk, instance) = (Desk::new(), instance("large"));
-    let address = Broker::shared().address();
-    let log = log(&address, &instance, 1);
-    let event = |id: String, body: Body| {
-        let event = Event { id, space: "s".to_owned(), body: Some(body), ..Event::default() };
-        record(&event, 1)
-    };
-    let source = || "hub".to_owned();
-    let hub = Observed { node: source(), source: source(), ..Observed::default() };
-    let beliefs = (0..BELIEFS).map(|number| {
-        let justification = Some(Justification { premises: vec![source()], ..Justification::default() });
-        let (node, kind) = (format!("b-{number}"), "belief".to_owned());
-        event(node.clone(), Body::Derived(Derived { node, kind, justification, ..Derived::default() }))
-    });
-    log.append(vec![event(source(), Body::Observed(hub))]).unwrap();
-    log.append(beliefs.collect()).unwrap();
-    let targets = vec![Target { what: Some(What::Source(source())), window: None }];
-    let retracted = Retracted { retraction: "r".to_owned(), targets, ..Retracted::default() };
-    log.append(vec![event("r".to_owned(), Body::Retracted(retracted))]).unwrap();
-    let mut member = Member::start(&desk, &address, &instance, "data", &[]);
-    member.wait_until_serving(1);
-    check::wait_until_processed(&log);
-    member.stop();
-    assert_eq!(check::changes_seen(&log), BELIEFS + 2, "its changes, and the summary");
-    check::holds(&check::what_a_stock_client_sees(&log));
-}
-
 /// A standby is the owner's state in another place, and takes over where the owner was.
 #[test]
 fn a_standby_has_the_state_of_what_others_serve() {
@@ -220,34 +187,14 @@ fn a_standby_has_the_state_of_what_others_serve() {
     check::holds(&check::all(&log, &load, &[&desk.path("second")]));
 }
 
-/// A process that stood still until others had its partitions publishes nothing when it goes on, and takes part again.
+/// A process that stood still until another had its partitions publishes nothing of what it had under way, and takes part again.
 #[test]
 fn a_zombie_publishes_nothing() {
-    const PARTITIONS: usize = 2;
-    let (desk, instance) = (Desk::new(), instance("zombie"));
-    let address = Broker::shared().address();
-    let log = log(&address, &instance, PARTITIONS as u32);
-    let mut load = Load::new(13, 4);
-    let mut zombie = Member::start(&desk, &address, &instance, "zombie", &[]);
-    zombie.wait_until_serving(PARTITIONS);
-    load.append(&log, 200);
-    zombie.signal(Signal::STOP);
-    // It stands still in the midst of whatever it was doing, and more comes.
-    load.append(&log, 200);
-    let mut heir = Member::start(&desk, &address, &instance, "heir", &[]);
-    heir.wait_until_serving(PARTITIONS);
-    load.append(&log, 200);
-    check::wait_until_processed(&log);
-    let served_before = zombie.count("serving");
-    zombie.signal(Signal::CONT);
-    zombie.wait_until("it has learnt that its partitions are another's", |member| {
-        member.count("lost") + member.count("interrupted") >= PARTITIONS && member.told.len() > served_before
-    });
-    load.append(&log, 200);
-    // It is a member again, and has its share.
-    zombie.wait_until("it serves its share", |member| member.serves.len() == PARTITIONS / 2);
-    check::wait_until_processed(&log);
-    zombie.stop();
-    heir.stop();
-    check::holds(&check::all(&log, &load, &[&desk.path("zombie"), &desk.path("heir")]));
+    check::holds(&turmoil::zombie(13).verdict);
+}
+
+/// Three members that come, leave, die and stand still, faster than the group can settle.
+#[test]
+fn a_storm_of_members_leaves_each_change_once() {
+    check::holds(&turmoil::storm(23).verdict);
 }

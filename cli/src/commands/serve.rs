@@ -160,6 +160,9 @@ fn told_json(told: &Told) -> Value {
             }
             told
         }
+        Told::StatePutAside { partition, error, kept } => {
+            json!({ "told": "state_put_aside", "partition": partition, "detail": error, "kept": kept })
+        }
         Told::Ended { partition, ended } => json!({ "told": how(*ended), "partition": partition }),
     }
 }
@@ -198,6 +201,11 @@ fn told_line(told: &Told) -> String {
                 kept.unwrap_or_default()
             )
         }
+        Told::StatePutAside { partition, error, kept } => format!(
+            "partition {partition}: its state is made anew, and the old one kept in {}: {}",
+            escape::line(&kept.display().to_string()),
+            escape::block(error)
+        ),
         Told::Ended { partition, ended } => format!("partition {partition}: {}", how(*ended).replace('_', " ")),
     }
 }

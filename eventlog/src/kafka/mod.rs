@@ -15,6 +15,7 @@
 mod appender;
 mod client;
 mod copy;
+mod limits;
 mod membership;
 mod names;
 mod native;
@@ -190,9 +191,11 @@ impl KafkaLog {
     fn take_identities(&self, partition: u32) -> Result<[Identity<BrokerProducer>; 2], LogError> {
         let no_member = self.asker.group_metadata().map(Arc::new);
         let no_member = no_member.ok_or_else(|| LogError::Setting("the group has no name".to_owned()))?;
+        let timeout_ms = limits::transaction_timeout_ms(&self.asker, &self.settings);
         let [a, b] = self.settings.names.transactional_ids(partition);
         let take = |transactional_id: String| {
-            let producer = BrokerProducer::new(&self.settings, partition, &transactional_id, no_member.clone())?;
+            let producer =
+                BrokerProducer::new(&self.settings, partition, &transactional_id, timeout_ms, no_member.clone())?;
             Identity::take(producer, partition)
         };
         let (a, b) = std::thread::scope(|scope| {

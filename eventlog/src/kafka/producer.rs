@@ -43,9 +43,10 @@ impl BrokerProducer {
         settings: &Settings,
         partition: u32,
         transactional_id: &str,
+        timeout_ms: u32,
         no_member: Arc<ConsumerGroupMetadata>,
     ) -> Result<BrokerProducer, LogError> {
-        let producer = create_transactional(&settings.publisher(transactional_id), settings)?;
+        let producer = create_transactional(&settings.publisher(transactional_id, timeout_ms), settings)?;
         Ok(BrokerProducer { producer, settings: settings.clone(), partition, no_member, made_at: Instant::now() })
     }
 

@@ -130,9 +130,6 @@ const FETCH_WAIT_MS: u32 = 50;
 const PRODUCER_QUEUE_KIB: usize = 32 << 10;
 /// So long an append waits for brokers that do not answer.
 const DELIVERY_TIMEOUT_MS: u32 = 30_000;
-/// A broker's own limit, unless its operator changed it. A transaction that was left open ends when the partition is taken
-/// over, whatever its time-out is; this one has to be long enough for the largest cascade.
-const TRANSACTION_TIMEOUT_MS: u32 = 15 * 60 * 1000;
 /// A member may be silent so long before its partitions go to others; brokers allow no less as they come.
 const SESSION_TIMEOUT_MS: u32 = 6_000;
 const HEARTBEAT_INTERVAL_MS: u32 = 500;
@@ -225,12 +222,12 @@ impl Settings {
         self.with_passthrough(config)
     }
 
-    /// For publishing what a partition's events cause.
-    pub(super) fn publisher(&self, transactional_id: &str) -> ClientConfig {
+    /// For publishing what a partition's events cause, in transactions that may take so long (`limits.rs`).
+    pub(super) fn publisher(&self, transactional_id: &str, timeout_ms: u32) -> ClientConfig {
         let mut config = self.producer();
         config
             .set("transactional.id", transactional_id)
-            .set("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS.to_string())
+            .set("transaction.timeout.ms", timeout_ms.to_string())
             // With the default, 100, each transaction waits so long for the one before it.
             .set("retry.backoff.ms", "1");
         self.with_passthrough(config)

@@ -252,7 +252,7 @@ pub(super) fn retention_of_events_ms(settings: &Settings) -> Result<Option<u64>,
     Ok(config.as_ref().and_then(|config| setting(config, "retention.ms")).and_then(|value| value.parse().ok()))
 }
 
-fn setting<'a>(config: &'a ConfigResource, key: &str) -> Option<&'a str> {
+pub(super) fn setting<'a>(config: &'a ConfigResource, key: &str) -> Option<&'a str> {
     config.get(key)?.value.as_deref()
 }
 

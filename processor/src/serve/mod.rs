@@ -4,13 +4,14 @@
 //! of `phases.rs`. A partition that is revoked is given up once its batch is whole, and the group waits for that; one that
 //! stays is not touched.
 //!
-//! Whoever takes a partition needs no state of it: what it lacks it folds from the log, silently up to what was published. With
-//! standbys (`standby.rs`) it lacks next to nothing.
+//! Whoever takes a partition needs no state of it: what it lacks it folds from the log, silently up to what was published; and what
+//! has a state that is of no use puts it aside (`mending.rs`). With standbys (`standby.rs`) it lacks next to nothing.
 //!
 //! In `recant.members` each process announces what it serves: the key is its name, the value JSON such as
 //! `{"member":"…","partitions":[0,3],"pid":4711,"version":"…"}`; one that leaves takes it away.
 
 pub mod held;
+mod mending;
 pub mod phases;
 mod snapshotting;
 mod standby;
@@ -125,6 +126,15 @@ pub enum Told {
         oldest_snapshot: u64,
         /// How long events are kept, if not for ever.
         retention_ms: Option<u64>,
+    },
+    /// A state was of no use, and is made anew, from a snapshot or from the log.
+    StatePutAside {
+        /// Which partition's.
+        partition: u32,
+        /// What was found.
+        error: String,
+        /// Where the old one is kept.
+        kept: PathBuf,
     },
     /// A partition is no longer this process's.
     Ended {

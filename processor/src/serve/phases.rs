@@ -21,7 +21,7 @@ use std::{
 use recant_eventlog::{LogError, ProcessLog, ReadLog, Topic};
 use recant_projections::{
     fold::{FoldError, Folded},
-    store::{WriteStore, behind::WriteBehind, rocks::RocksStore},
+    store::{StoreError, WriteStore, behind::WriteBehind, rocks::RocksStore},
 };
 use recant_proto::position::Position;
 
@@ -259,6 +259,8 @@ pub fn may_pass(error: &DriveError) -> bool {
     match error {
         // Another has taken it, and the group will say so; or the broker ended a transaction that took too long.
         DriveError::Fenced(_) | DriveError::Unknown { .. } => true,
+        // There may be room again; the log has what the state lacks.
+        DriveError::Fold(FoldError::Store(StoreError::NoRoom(_))) => true,
         DriveError::Log(error) => {
             matches!(error, LogError::Unreachable(_) | LogError::NotAccepting(_) | LogError::Io(_))
         }

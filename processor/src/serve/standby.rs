@@ -15,6 +15,7 @@ use recant_eventlog::{LogError, ReadLog};
 
 use super::{
     Told,
+    mending::Mending,
     phases::{Orders, may_pass},
     worker::{Work, restore_if_far_behind, wait},
 };
@@ -61,8 +62,11 @@ impl Standby {
 
 fn live(work: &Work, orders: &Orders, tell: &Sender<Told>) {
     let partition = work.partition;
+    // Whoever listens ends only after its threads.
+    let told = |what: Told| drop(tell.send(what));
+    let mut mending = Mending::default();
     loop {
-        let followed = restore_if_far_behind(work, tell, &|| Ok(())).and_then(|()| follow(work, orders));
+        let followed = restore_if_far_behind(work, tell, &|| Ok(())).and_then(|()| follow(work, orders, &mut mending));
         work.log.let_go(partition);
         match followed {
             Ok(()) => return,
@@ -72,17 +76,19 @@ fn live(work: &Work, orders: &Orders, tell: &Sender<Told>) {
                     return;
                 }
             }
-            Err(error) => {
-                tracing::error!(partition, %error, "the standby is halted");
-                // Whoever listens ends only after its threads.
-                let _ = tell.send(Told::Halted { partition, error: Arc::new(error) });
-                return;
-            }
+            Err(error) => match mending.put_aside(work, &error) {
+                Some(put_aside) => told(put_aside),
+                None => {
+                    tracing::error!(partition, %error, "the standby is halted");
+                    told(Told::Halted { partition, error: Arc::new(error) });
+                    return;
+                }
+            },
         }
     }
 }
 
-fn follow(work: &Work, orders: &Orders) -> Result<(), DriveError> {
+fn follow(work: &Work, orders: &Orders, mending: &mut Mending) -> Result<(), DriveError> {
     let (store, mut sealer) = open_state(&work.data, work.partition, &work.memory)?;
     let reader = store.reader();
     let mut shadow = Shadow::open(work.log.clone(), store, work.partition, work.limit)?;
@@ -94,6 +100,7 @@ fn follow(work: &Work, orders: &Orders) -> Result<(), DriveError> {
                 return Ok(());
             }
         }
+        mending.served();
         if !wait(ASK_EVERY, orders) {
             sealer.seal(0);
             return Ok(());

@@ -1,8 +1,8 @@
 //! One partition in this process, on a thread of its own: from when the group gives it until it is given up or lost.
 //!
 //! What may pass, such as brokers that do not answer or a commit whose outcome is open, ends one life of the partition and begins
-//! the next, which acquires it anew: after a pause that grows. What does not pass (a state that does not fit, an event that this
-//! version must understand and does not) halts the partition; the others go on.
+//! the next, which acquires it anew: after a pause that grows. A state that is of no use is made anew (`mending.rs`). What does not
+//! pass (an event that this version must understand and does not) halts the partition; the others go on.
 
 use std::{
     path::PathBuf,
@@ -21,6 +21,7 @@ use recant_projections::{
 use super::{
     Told,
     held::Held,
+    mending::Mending,
     phases::{Ended, Life, Next, Orders, Serving, may_pass},
     snapshotting::{SnapshotOptions, Snapshotting},
 };
@@ -86,6 +87,7 @@ fn live(work: &Work, orders: &Orders, tell: &Sender<Told>) {
     // Whoever listens ends only after its workers.
     let told = |what: Told| drop(tell.send(what));
     let mut pause = PAUSE_MIN;
+    let mut mending = Mending::default();
     let last = loop {
         let mut has_served = false;
         // What the one before has left open hides how far it came.
@@ -97,23 +99,27 @@ fn live(work: &Work, orders: &Orders, tell: &Sender<Told>) {
             })
         });
         work.log.let_go(partition);
+        if has_served {
+            pause = PAUSE_MIN;
+            mending.served();
+        }
         match lived {
             Ok(ended) => break Told::Ended { partition, ended },
             Err(error) if may_pass(&error) => {
                 tracing::warn!(partition, %error, "acquiring the partition anew");
                 told(Told::Interrupted { partition, error: error.to_string() });
-                if has_served {
-                    pause = PAUSE_MIN;
-                }
                 if !wait(pause, orders) {
                     break Told::Ended { partition, ended: Ended::Lost };
                 }
                 pause = (pause * 2).min(PAUSE_MAX);
             }
-            Err(error) => {
-                tracing::error!(partition, %error, "the partition is halted");
-                break Told::Halted { partition, error: Arc::new(error) };
-            }
+            Err(error) => match mending.put_aside(work, &error) {
+                Some(put_aside) => told(put_aside),
+                None => {
+                    tracing::error!(partition, %error, "the partition is halted");
+                    break Told::Halted { partition, error: Arc::new(error) };
+                }
+            },
         }
     };
     told(last);

@@ -46,6 +46,8 @@ impl Remote {
     pub fn open(url: &str, variables: impl IntoIterator<Item = (String, String)>) -> Result<Remote, SnapshotError> {
         let refused = |detail: String| SnapshotError::Place { url: url.to_owned(), detail };
         let store: Arc<dyn ObjectStore> = if url.contains("://") {
+            // reqwest has no cryptography of its own. The first in the process stays: an error says that there is one.
+            let _ = rustls::crypto::ring::default_provider().install_default();
             let parsed = url::Url::parse(url).map_err(|error| refused(error.to_string()))?;
             let variables = variables.into_iter().map(|(name, value)| (name.to_ascii_lowercase(), value));
             let (store, path) = parse_url_opts(&parsed, variables).map_err(|error| refused(error.to_string()))?;

@@ -1,4 +1,4 @@
-//! `make crash ROUNDS=N`: kills, losses of power, full disks, failing fsyncs, and kills on a real Kafka; `crash NAME ROUNDS [STEP]` does one of them.
+//! `make crash ROUNDS=N`: kills, losses of power, full disks, failing fsyncs, and all that can happen on a real Kafka; `crash NAME ROUNDS [STEP]` does one of them.
 //!
 //! Each ends with a line `RESULT crash_NAME key=value …`, and writes the same figures to `results/crash_NAME.json`. It fails
 //! if anything does not hold, or if a step was not reached.
@@ -14,8 +14,8 @@ use std::{
 };
 
 use recant_tests::{
-    crash::{check::Verdict, fsync, full, matrix, power, steps::Step},
-    kafka::{self, victim},
+    crash::{self, check::Verdict, fsync, full, power, steps::Step},
+    kafka::{broker::Broker, disks, matrix, turmoil, victim},
 };
 use serde_json::{Value, json};
 
@@ -73,13 +73,13 @@ fn run(arguments: &[String]) -> Result<(), Failure> {
         let result = match name {
             "kill" => kill(rounds, &steps)?,
             "power" => cut_power(rounds)?,
-            "disk" if !full::is_possible() => {
-                fill_disk_inside(rounds)?;
+            "disk" | "kafka" if !full::is_possible() => {
+                run_inside(name, rounds)?;
                 continue;
             }
             "disk" => fill_disk(rounds)?,
             "fsync" => fail_fsync(rounds)?,
-            "kafka" => kill_on_kafka(rounds)?,
+            "kafka" => on_kafka(rounds)?,
             other => return Err(Failure::UnknownName(other.to_owned())),
         };
         holds &= result.holds;
@@ -123,7 +123,7 @@ fn kill(rounds: u32, steps: &[Step]) -> Result<Outcome, Failure> {
 }
 
 /// The figures of each step. Most of the time goes to waiting for the disk, so several steps are tried at a time.
-fn in_parallel(steps: &[Step], rounds: u32, out: &mut impl Write) -> Result<Vec<matrix::Figures>, Failure> {
+fn in_parallel(steps: &[Step], rounds: u32, out: &mut impl Write) -> Result<Vec<crash::matrix::Figures>, Failure> {
     let next = AtomicUsize::new(0);
     let (sender, done) = channel();
     let mut all = Vec::new();
@@ -133,7 +133,7 @@ fn in_parallel(steps: &[Step], rounds: u32, out: &mut impl Write) -> Result<Vec<
             scope.spawn(move || {
                 while let Some(step) = steps.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let begun = Instant::now();
-                    let figures = matrix::rounds_of(*step, rounds, SEED);
+                    let figures = crash::matrix::rounds_of(*step, rounds, SEED);
                     // Whoever listens does so until all are done.
                     let _ = sender.send((figures, begun.elapsed()));
                 }
@@ -200,13 +200,13 @@ fn fill_disk(rounds: u32) -> Result<Outcome, Failure> {
 }
 
 /// Where mounting is not allowed, it may be in a name space of one's own, in which one is root.
-fn fill_disk_inside(rounds: u32) -> Result<(), Failure> {
+fn run_inside(name: &str, rounds: u32) -> Result<(), Failure> {
     if std::env::var_os(INSIDE).is_some() {
         return Err(Failure::NoMount);
     }
     let mut unshare = Command::new("unshare");
     unshare.args(["--user", "--map-root-user", "--mount"]).arg(std::env::current_exe()?);
-    let status = unshare.args(["disk", &rounds.to_string()]).env(INSIDE, "1").status()?;
+    let status = unshare.args([name, &rounds.to_string()]).env(INSIDE, "1").status()?;
     if status.success() { Ok(()) } else { Err(Failure::DoesNotHold) }
 }
 
@@ -223,24 +223,54 @@ fn fail_fsync(rounds: u32) -> Result<Outcome, Failure> {
     result("fsync", fields, Vec::new(), &figures.verdict, figures.rounds == rounds)
 }
 
-fn kill_on_kafka(rounds: u32) -> Result<Outcome, Failure> {
+/// Kills at every step; processes that stand still, brokers that go, members in a storm; states that are damaged, and full disks.
+fn on_kafka(rounds: u32) -> Result<Outcome, Failure> {
     let mut out = io::stdout();
     let steps = victim::STEPS.len();
     writeln!(out, "kafka: {steps} steps, {rounds} rounds each, under load, with a real broker; seed {SEED}")?;
     let mut written = Ok(());
-    let figures = kafka::matrix::kill_at_every_step(u64::from(rounds), SEED, &mut |told| {
+    let mut all = matrix::kill_at_every_step(u64::from(rounds), SEED, &mut |told| {
         written = std::mem::replace(&mut written, Ok(())).and_then(|()| writeln!(out, "  {told}"));
     });
     written?;
-    let fields = vec![
-        ("steps", json!(steps)),
-        ("rounds", json!(rounds)),
-        ("kills", json!(figures.kills)),
-        ("acknowledged", json!(figures.acknowledged)),
+    let mut is_complete = all.kills == steps as u64 * u64::from(rounds);
+    let mut fields = vec![("steps", json!(steps)), ("rounds", json!(rounds)), ("kills", json!(all.kills))];
+    let mut goes = Broker::start();
+    let mut within_a_transaction = |seed| turmoil::broker_within_a_transaction(&mut goes, seed);
+    let damaged = |seed| {
+        let mut all = matrix::Figures::default();
+        disks::Damage::ALL.iter().for_each(|damage| all.add(disks::damaged(*damage, seed)));
+        all
+    };
+    let upsets: [Upset<'_>; 5] = [
+        ("zombies", 1, &mut |seed| turmoil::zombie(seed)),
+        ("brokers_gone", 1, &mut within_a_transaction),
+        ("storms", 1, &mut |seed| turmoil::storm(seed)),
+        ("states_damaged", disks::Damage::ALL.len() as u64, &mut |seed| damaged(seed)),
+        ("disks_full", 1, &mut |seed| disks::full(seed)),
     ];
-    let is_complete = figures.kills == steps as u64 * u64::from(rounds);
-    result("kafka", fields, Vec::new(), &figures.verdict, is_complete)
+    for (name, each, upset) in upsets {
+        let begun = Instant::now();
+        let mut figures = matrix::Figures::default();
+        (0..u64::from(rounds)).for_each(|round| figures.add(upset(SEED + round)));
+        writeln!(
+            out,
+            "  {name}: {} in {:.0} s, {} events acknowledged",
+            figures.kills,
+            begun.elapsed().as_secs_f64(),
+            figures.acknowledged
+        )?;
+        tell_first(&mut out, &figures.verdict)?;
+        is_complete &= figures.kills == u64::from(rounds) * each;
+        fields.push((name, json!(figures.kills)));
+        all.add(figures);
+    }
+    fields.push(("acknowledged", json!(all.acknowledged)));
+    result("kafka", fields, Vec::new(), &all.verdict, is_complete)
 }
+
+/// What befalls processes, how often in a round, and one round of it.
+type Upset<'a> = (&'static str, u64, &'a mut dyn FnMut(u64) -> matrix::Figures);
 
 fn tell_first(out: &mut impl Write, verdict: &Verdict) -> io::Result<()> {
     verdict.first().into_iter().try_for_each(|what| writeln!(out, "    {what}"))

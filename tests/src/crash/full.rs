@@ -183,12 +183,12 @@ fn told_so(small: Small, ended: &Ended) -> Vec<String> {
 }
 
 /// A small file system in memory, until it is dropped.
-struct Mounted {
+pub(crate) struct Mounted {
     at: PathBuf,
 }
 
 impl Mounted {
-    fn at(directory: &Path) -> Option<Mounted> {
+    pub(crate) fn at(directory: &Path) -> Option<Mounted> {
         let mut mount = Command::new("mount");
         mount.args(["-t", "tmpfs", "-o", &format!("size={DISK_MIB}m"), "recant-small"]).arg(directory);
         let mounted = mount.output().is_ok_and(|output| output.status.success());
@@ -205,7 +205,7 @@ impl Mounted {
     }
 
     /// Writes a file that leaves so much room.
-    fn fill_up_to(&self, ballast: &Path, room_bytes: u64) {
+    pub(crate) fn fill_up_to(&self, ballast: &Path, room_bytes: u64) {
         let mut file = File::create(ballast).unwrap();
         let mut written = 0;
         let chunk = [0; 4096];

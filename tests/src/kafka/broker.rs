@@ -20,6 +20,7 @@ pub struct Broker {
     directory: TempDir,
     port: u16,
     controller_port: u16,
+    settings: Vec<String>,
     script: Option<Child>,
 }
 
@@ -32,10 +33,16 @@ impl Broker {
 
     /// Starts one.
     pub fn start() -> Broker {
+        Broker::start_with(&[])
+    }
+
+    /// Starts one with settings of its own, `KEY=VALUE`.
+    pub fn start_with(settings: &[&str]) -> Broker {
         let mut broker = Broker {
             directory: TempDir::with_prefix("recant-broker-").expect("a temporary directory"),
             port: free_port(),
             controller_port: free_port(),
+            settings: settings.iter().map(|setting| (*setting).to_owned()).collect(),
             script: None,
         };
         broker.start_again();
@@ -55,6 +62,7 @@ impl Broker {
             .args(["--port", &self.port.to_string()])
             .args(["--controller-port", &self.controller_port.to_string()])
             .args(["--with-process", &std::process::id().to_string()])
+            .args(self.settings.iter().flat_map(|setting| ["--set", setting]))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
@@ -107,7 +115,7 @@ impl Drop for Broker {
 }
 
 /// A port that is free, and that the system gives to no client of its own accord, as it does those from 32768 on.
-fn free_port() -> u16 {
+pub(super) fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let from = 20_000 + (std::process::id() % 600) as u16 * 20;
     loop {

@@ -1,7 +1,7 @@
 //! Kill -9 at every named step: one life after another on the same log and the same directory, each killed at another step under
 //! load, and then everything is checked.
 
-use std::{process::Command, time::Duration};
+use std::time::Duration;
 
 use super::{
     broker::Broker,
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     binary::{Desk, Random},
-    crash::{check::Verdict, process::program},
+    crash::check::Verdict,
 };
 
 const PARTITIONS: u32 = 3;
@@ -25,12 +25,21 @@ const BURST_PAUSE: Duration = Duration::from_millis(30);
 /// What rounds came to.
 #[derive(Default)]
 pub struct Figures {
-    /// How often a process was killed at the step that it was to be killed at.
+    /// How often what was to happen happened: a process was killed at its step, say.
     pub kills: u64,
     /// Events that were acknowledged.
     pub acknowledged: u64,
     /// What does not hold.
     pub verdict: Verdict,
+}
+
+impl Figures {
+    /// Adds those of another run.
+    pub fn add(&mut self, other: Figures) {
+        self.kills += other.kills;
+        self.acknowledged += other.acknowledged;
+        self.verdict.add(other.verdict);
+    }
 }
 
 /// So many rounds, each through all steps, on a broker that the rounds share.
@@ -44,9 +53,7 @@ pub fn kill_at_every_step(rounds: u64, seed: u64, tell: &mut dyn FnMut(String)) 
             figures.acknowledged,
             figures.verdict.first()
         ));
-        all.kills += figures.kills;
-        all.acknowledged += figures.acknowledged;
-        all.verdict.add(figures.verdict);
+        all.add(figures);
     }
     all
 }
@@ -69,12 +76,7 @@ fn one_round(seed: u64) -> Figures {
         if STEPS_OF_RESTORING.contains(&step) {
             std::fs::remove_dir_all(&data).expect("the disk can be lost");
         }
-        let mut command = Command::new(program("victim"));
-        command
-            .arg("kafka")
-            .args([format!("brokers={address}"), format!("instance={instance}"), format!("data={}", data.display())])
-            .arg(format!("die={step}:{count}"));
-        let mut victim = Member::of(command, data.clone());
+        let mut victim = Member::victim(&address, &instance, &data, &format!("die={step}:{count}"));
         while victim.is_running() {
             load.append(&log, BURST_EVENTS);
             std::thread::sleep(BURST_PAUSE);

@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeSet,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::Command,
     time::{Duration, Instant},
 };
@@ -10,7 +10,10 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::binary::{Desk, PATIENCE, Process, number, text};
+use crate::{
+    binary::{Desk, PATIENCE, Process, number, text},
+    crash::process::program,
+};
 
 /// A process that serves.
 pub struct Member {
@@ -42,6 +45,16 @@ impl Member {
     /// The same of any command that tells what it does as `recant serve --json` does.
     pub fn of(command: Command, data: PathBuf) -> Member {
         Member { process: Process::start(command), data, serves: BTreeSet::new(), told: Vec::new() }
+    }
+
+    /// The process of `victim.rs`, with what is to happen to it, such as `die=idle:1`.
+    pub fn victim(brokers: &str, instance: &str, data: &Path, fate: &str) -> Member {
+        let mut command = Command::new(program("victim"));
+        command
+            .arg("kafka")
+            .args([format!("brokers={brokers}"), format!("instance={instance}"), format!("data={}", data.display())])
+            .arg(fate);
+        Member::of(command, data.to_owned())
     }
 
     fn take(&mut self, line: &str) {
@@ -91,6 +104,11 @@ impl Member {
         self.told.iter().filter(|told| told["told"] == what).count()
     }
 
+    /// Its number.
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// Sends it a signal.
     pub fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(self.process.id() as i32).expect("not zero");
@@ -105,6 +123,13 @@ impl Member {
     /// Whether it has not ended by itself.
     pub fn is_running(&mut self) -> bool {
         self.process.is_running()
+    }
+
+    /// Stops it, which may just have been started.
+    #[track_caller]
+    pub fn leave(mut self) {
+        self.wait_until("it joins", |member| member.count("joining") == 1);
+        self.stop();
     }
 
     /// Stops it as an operator does; it must end with 0 and have told so.

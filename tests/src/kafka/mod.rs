@@ -1,9 +1,9 @@
 //! A real Kafka for tests: a broker of one's own, and stock clients of other languages beside it.
 //!
-//! [`broker`] starts, stops, freezes and restarts a broker; [`python`] runs `confluent-kafka` and `cloudevents`, as other people's
+//! [`broker`] starts, stops, freezes and restarts a broker; [`s3`] is a place for snapshots; [`python`] runs `confluent-kafka` and `cloudevents`, as other people's
 //! agents do. [`member`] is the real `recant serve`, [`victim`] one that kills itself at a named step, and
-//! [`matrix`] goes through all of these; [`load`] is what is appended
-//! meanwhile, and [`check`] says what must hold afterwards.
+//! [`matrix`] goes through all of these; [`turmoil`] is what befalls several at once, and [`disks`] what befalls states. [`load`] is what is
+//! appended meanwhile, [`cascade`] a very large one, and [`check`] says what must hold afterwards.
 
 #![allow(
     clippy::unwrap_used,
@@ -13,12 +13,16 @@
 )]
 
 pub mod broker;
+pub mod cascade;
 pub mod check;
+pub mod disks;
 pub mod java;
 pub mod load;
 pub mod matrix;
 pub mod member;
 pub mod python;
+pub mod s3;
+pub mod turmoil;
 pub mod victim;
 
 use std::{

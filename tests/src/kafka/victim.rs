@@ -1,4 +1,5 @@
-//! A process that serves as `recant serve` does, and kills itself at a step that was named beforehand.
+//! A process that serves as `recant serve` does, and at a step that was named beforehand kills itself, or stands still with all
+//! its threads (SIGSTOP) until it is let go on (SIGCONT).
 //!
 //! The steps are those that the shipped code traces (`recant::step`): within the acquiring of a partition, within a commit, and
 //! between the steps of the driver. There are no failpoints in it; whoever listens is this process's subscriber.
@@ -17,6 +18,7 @@ use recant_processor::{
     serve::{Server, ServerOptions, SnapshotOptions, Told},
     snapshots::Keep,
 };
+use rustix::process::{Signal, getpid, kill_process};
 use serde_json::json;
 use tracing::{
     Event, Metadata, Subscriber,
@@ -55,11 +57,18 @@ pub const STEPS: [&str; 21] = [
 /// Those that come only where the disk was lost.
 pub const STEPS_OF_RESTORING: [&str; 2] = ["snapshot_downloaded", "snapshot_restored"];
 
-/// Kills the process when a step is reached for the `count`th time.
+/// What happens to the process when a step is reached for the `count`th time.
 struct Listener {
+    act: Act,
     step: String,
     count: u64,
     reached: AtomicU64,
+}
+
+#[derive(Clone, Copy)]
+enum Act {
+    Die,
+    StandStill,
 }
 
 /// The step that an event names.
@@ -85,8 +94,16 @@ impl Subscriber for Listener {
         let mut named = Named { wanted: &self.step, is_it: false };
         event.record(&mut named);
         if named.is_it && self.reached.fetch_add(1, Ordering::SeqCst) + 1 == self.count {
-            tell(&json!({ "told": "dying", "step": self.step }).to_string());
-            die();
+            match self.act {
+                Act::Die => {
+                    tell(&json!({ "told": "dying", "step": self.step }).to_string());
+                    die();
+                }
+                Act::StandStill => {
+                    tell(&json!({ "told": "standing_still", "step": self.step }).to_string());
+                    kill_process(getpid(), Signal::STOP).expect("one may stop oneself");
+                }
+            }
         }
     }
 
@@ -100,12 +117,13 @@ impl Subscriber for Listener {
     fn exit(&self, _: &Id) {}
 }
 
-/// Serves as ordered, `brokers=…`, `instance=…`, `data=…`, `die=STEP:COUNT`, until it dies.
+/// Serves as ordered, `brokers=…`, `instance=…`, `data=…`, and `die=STEP:COUNT` or `stand_still=STEP:COUNT`, until it dies.
 pub fn serve(arguments: &[String]) -> ExitCode {
     let given: BTreeMap<&str, &str> = arguments.iter().filter_map(|argument| argument.split_once('=')).collect();
-    let (step, count) = given["die"].split_once(':').expect("STEP:COUNT");
-    let listener =
-        Listener { step: step.to_owned(), count: count.parse().expect("a number"), reached: AtomicU64::new(0) };
+    let (act, at) = given.get("die").map_or_else(|| (Act::StandStill, given["stand_still"]), |at| (Act::Die, *at));
+    let (step, count) = at.split_once(':').expect("STEP:COUNT");
+    let count = count.parse().expect("a number");
+    let listener = Listener { act, step: step.to_owned(), count, reached: AtomicU64::new(0) };
     tracing::subscriber::set_global_default(listener).expect("it is the first");
     let log = KafkaLog::open(settings(given["brokers"], given["instance"])).expect("the log is there");
     let options = ServerOptions {
@@ -123,9 +141,12 @@ pub fn serve(arguments: &[String]) -> ExitCode {
     let server = Server::join(log, options).expect("it joins the group");
     server
         .run(&AtomicBool::new(false), &mut |told| {
-            if let Told::Serving { partition, .. } = told {
-                tell(&json!({ "told": "serving", "partition": partition }).to_string());
-            }
+            let (what, partition) = match told {
+                Told::Serving { partition, .. } => ("serving", partition),
+                Told::Interrupted { partition, .. } => ("interrupted", partition),
+                _ => return,
+            };
+            tell(&json!({ "told": what, "partition": partition }).to_string());
         })
         .expect("it serves");
     ExitCode::SUCCESS

@@ -1,12 +1,13 @@
 //! Kafka: how fast a log on a real broker is processed, and how soon a revocation is seen.
 //!
 //! Ingest: events of 300 bytes with three premises, in 64 spaces, lie in the log before `recant serve` starts; the rate is taken
-//! from the committed positions, between a tenth and all of them. Beside it the same records are read and nothing is done with them.
+//! from the committed positions, between a tenth and all of them. Beside it the same records are read and their rows written, and
+//! nothing else is done (`kafka_limit.rs`).
 //!
 //! Latency: at a steady pace a retraction is appended, and awaited by a read-committed reader of `recant.changes`; the time is from
 //! just before the append to the change in hand. Beside it, at the same pace, the time from just before the same append to the
 //! event itself in a reader's hand: a plain idempotent produce and consume; and a bare loop that reads and publishes in
-//! transactions, on its own topics. `streams.rs` has the peer, `kafka_recovery.rs` what happens after kill -9.
+//! transactions, on its own topics. And once more while ordinary events come beside it to the same partition. `streams.rs` has the peer, `kafka_recovery.rs` what happens after kill -9.
 
 use std::{
     process::{Child, Command, Stdio},
@@ -22,6 +23,7 @@ use recant_eventlog::{
     AppendLog, Commit, Committed, LogError, NewRecord, Output, ProcessLog as _, ReadLimit, ReadLog, Record, Topic,
     kafka::KafkaLog,
 };
+use recant_projections::{fold::FoldError, store::StoreError};
 use recant_proto::{
     v1::{
         Change, Content, Derived, Event, Justification, Observed, Retracted, Target, content::Form, event::Body,
@@ -34,12 +36,16 @@ use recant_tests::{
     kafka::{broker::Broker, load::record, log},
 };
 
+use crate::kafka_limit;
+
 /// See the module.
 pub const EVENT_BYTES: usize = 300;
 /// See the module.
 pub const SPACES: u64 = 64;
 /// See the module.
 pub const APPEND_EVENTS: usize = 5_000;
+/// Of the events whose latency is measured.
+const MEASURED_SPACE: &str = "s";
 const READ: ReadLimit = ReadLimit { records_max: 10_000, bytes_max: 8 << 20 };
 /// So long anything is waited for.
 pub const PATIENCE: Duration = Duration::from_secs(600);
@@ -48,8 +54,8 @@ pub const PATIENCE: Duration = Duration::from_secs(600);
 pub struct Ingest {
     /// Events processed a second.
     pub events_per_s: f64,
-    /// Events a second that are read, and nothing else.
-    pub read_events_per_s: f64,
+    /// Events a second that are read and whose rows are written, and nothing else.
+    pub limit_events_per_s: f64,
 }
 
 /// Times, in ms.
@@ -76,6 +82,12 @@ pub enum KafkaError {
     /// What was awaited did not come.
     #[error("{0} did not come within {PATIENCE:?}")]
     Missing(&'static str),
+    /// The state failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Events could not be folded.
+    #[error(transparent)]
+    Fold(#[from] FoldError),
     /// A change cannot be read.
     #[error("a change cannot be read: {0}")]
     Change(#[from] prost::DecodeError),
@@ -148,7 +160,7 @@ pub fn ingest(broker: &Broker, partitions: u32, events: u64, seed: u64) -> Resul
             log.append(std::mem::take(&mut batch))?;
         }
     }
-    let read_events_per_s = read_all(&log, events)?;
+    let limit_events_per_s = kafka_limit::measure(&log)?;
     let _served = Served::start(&broker.address(), &instance)?;
     let (mut first, begun) = (None, Instant::now());
     loop {
@@ -163,7 +175,7 @@ pub fn ingest(broker: &Broker, partitions: u32, events: u64, seed: u64) -> Resul
         // Each partition has its first event beside.
         if let Some((since, before)) = first.filter(|_| done >= events + u64::from(partitions)) {
             let events_per_s = (done - before) as f64 / (now - since).as_secs_f64();
-            return Ok(Ingest { events_per_s, read_events_per_s });
+            return Ok(Ingest { events_per_s, limit_events_per_s });
         }
         if begun.elapsed() > PATIENCE {
             return Err(KafkaError::Missing("the end of the events"));
@@ -172,43 +184,41 @@ pub fn ingest(broker: &Broker, partitions: u32, events: u64, seed: u64) -> Resul
     }
 }
 
-/// Events a second that a reader gets, one partition after another.
-fn read_all(log: &KafkaLog, events: u64) -> Result<f64, KafkaError> {
-    let begun = Instant::now();
-    for partition in 0..log.partitions() {
-        let mut next = 0;
-        loop {
-            let records = log.read(Topic::Events, partition, next, READ)?;
-            let Some(last) = records.last() else { break };
-            next = last.position.offset + 1;
-        }
-    }
-    Ok(events as f64 / begun.elapsed().as_secs_f64())
-}
-
-/// Retracts so many observations, at this pace.
-pub fn latency(broker: &Broker, retractions: usize, pace: Duration) -> Result<Latency, KafkaError> {
-    let log = log(&broker.address(), "latency", 1);
-    let event = |id: String, body: Body| Event { id, space: "s".to_owned(), body: Some(body), ..Event::default() };
+/// Retracts so many observations, at this pace, while so many other events come each second.
+pub fn latency(
+    broker: &Broker,
+    retractions: usize,
+    pace: Duration,
+    other_events_per_s: u64,
+) -> Result<Latency, KafkaError> {
+    let instance = format!("latency-{other_events_per_s}");
+    let log = log(&broker.address(), &instance, 1);
+    let in_space =
+        |id: String, body: Body| Event { id, space: MEASURED_SPACE.to_owned(), body: Some(body), ..Event::default() };
     let observed = |number: usize| {
         let (node, source) = (format!("o-{number}"), "source".to_owned());
-        event(format!("e-{number}"), Body::Observed(Observed { node, source, ..Observed::default() }))
+        in_space(format!("e-{number}"), Body::Observed(Observed { node, source, ..Observed::default() }))
     };
     log.append((0..retractions).map(|number| record(&observed(number), 1)).collect())?;
-    let _served = Served::start(&broker.address(), "latency")?;
+    let _served = Served::start(&broker.address(), &instance)?;
     wait_for_position(&log, retractions as u64 + 1)?;
     let end_of_events = log.bounds(Topic::Events, 0)?.end;
+    let is_over = AtomicBool::new(false);
     let (changes, plain) = std::thread::scope(|scope| {
+        let beside = scope.spawn(|| append_beside(broker, &instance, other_events_per_s, &is_over));
         let seen = scope.spawn(|| arrivals(&log, Topic::Changes, 0, 2 * retractions, &decode_change));
         let plain = scope.spawn(|| arrivals(&log, Topic::Events, end_of_events, retractions, &decode_event));
         let sent = at_pace(retractions, pace, |number| {
             let targets = vec![Target { what: Some(What::Node(format!("o-{number}"))), window: None }];
             let retraction = format!("r-{number}");
             let retracted = Retracted { retraction: retraction.clone(), targets, ..Retracted::default() };
-            Ok(log.append(vec![record(&event(retraction, Body::Retracted(retracted)), 1)]).map(drop)?)
-        })?;
-        let missing = |_| KafkaError::Missing("a reader's thread");
-        let (seen, plain) = (seen.join().map_err(missing)??, plain.join().map_err(missing)??);
+            Ok(log.append(vec![record(&in_space(retraction, Body::Retracted(retracted)), 1)]).map(drop)?)
+        });
+        let missing = |_| KafkaError::Missing("a reader's or a writer's thread");
+        let (seen, plain) = (seen.join(), plain.join());
+        is_over.store(true, Ordering::SeqCst);
+        beside.join().map_err(missing)??;
+        let (sent, seen, plain) = (sent?, seen.map_err(missing)??, plain.map_err(missing)??);
         // Of each cascade its change, which comes after its summary.
         let changes = times(&sent, seen.iter().skip(1).step_by(2));
         Ok::<_, KafkaError>((changes, times(&sent, plain.iter())))
@@ -219,6 +229,22 @@ pub fn latency(broker: &Broker, retractions: usize, pace: Duration) -> Result<La
         plain_p50_ms: percentile(&plain, 0.5),
         plain_p99_ms: percentile(&plain, 0.99),
     })
+}
+
+/// So many events of the kind that ingest has are appended a second, by a client of their own, a hundredth of them at a time.
+fn append_beside(broker: &Broker, instance: &str, events_per_s: u64, is_over: &AtomicBool) -> Result<(), KafkaError> {
+    let log = log(&broker.address(), instance, 1);
+    let at_a_time = events_per_s / 100;
+    let mut random = recant_tests::binary::Random(events_per_s);
+    let (mut number, begun) = (0, Instant::now());
+    while at_a_time > 0 && !is_over.load(Ordering::SeqCst) {
+        let events = (number..number + at_a_time).map(|number| event(number, &mut |below| random.below(below)));
+        log.append(events.map(|event| record(&event, 1)).collect())?;
+        number += at_a_time;
+        let due = begun + Duration::from_millis(10 * number / at_a_time);
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+    }
+    Ok(())
 }
 
 /// Of times in rising order, the one that this share is below.
@@ -295,21 +321,22 @@ pub fn times<'a>(sent: &[Instant], seen: impl Iterator<Item = &'a Instant>) -> V
     times
 }
 
-/// When each of so many records came and was taken.
+/// When each of so many records came and was taken; those that are not awaited are not counted.
 pub fn arrivals(
     log: &KafkaLog,
     topic: Topic,
     from: u64,
     count: usize,
-    take: &dyn Fn(&Record) -> Result<(), KafkaError>,
+    is_awaited: &dyn Fn(&Record) -> Result<bool, KafkaError>,
 ) -> Result<Vec<Instant>, KafkaError> {
     let (mut next, mut seen, begun) = (from, Vec::with_capacity(count), Instant::now());
     while seen.len() < count {
         log.wait(topic, 0, next, Duration::from_millis(200))?;
         for record in log.read(topic, 0, next, READ)? {
-            take(&record)?;
             next = record.position.offset + 1;
-            seen.push(Instant::now());
+            if is_awaited(&record)? {
+                seen.push(Instant::now());
+            }
         }
         if begun.elapsed() > PATIENCE {
             return Err(KafkaError::Missing("a record"));
@@ -319,14 +346,14 @@ pub fn arrivals(
 }
 
 /// A change that is decoded when it is taken.
-fn decode_change(record: &Record) -> Result<(), KafkaError> {
-    Ok(Change::decode(record.value.as_slice()).map(drop)?)
+fn decode_change(record: &Record) -> Result<bool, KafkaError> {
+    Ok(Change::decode(record.value.as_slice()).map(|_| true)?)
 }
 
-/// An event that is decoded when it is taken.
-fn decode_event(record: &Record) -> Result<(), KafkaError> {
-    let _ = wire::decode(&record.value, None);
-    Ok(())
+/// An event that is decoded when it is taken; others than those whose latency is measured are in other spaces.
+fn decode_event(record: &Record) -> Result<bool, KafkaError> {
+    let is_measured = record.key == MEASURED_SPACE.as_bytes();
+    Ok(is_measured && wire::decode(&record.value, None).is_ok())
 }
 
 fn wait_for_position(log: &KafkaLog, next_offset: u64) -> Result<(), KafkaError> {

@@ -9,6 +9,8 @@ mod gateway;
 mod heart;
 mod ingest;
 mod kafka;
+mod kafka_cascade;
+mod kafka_limit;
 mod kafka_recovery;
 mod kafka_report;
 mod opening;
@@ -38,11 +40,12 @@ const RESULTS: &str = "results";
 /// Fewer can be asked for, by a second argument: for profilers, which are slow.
 const INGEST_EVENTS: u32 = 200_000;
 const KAFKA_EVENTS: u64 = 1_000_000;
+const CASCADE_CHANGES: u64 = 5_000_000;
 
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error(
-        "no benchmark is called {0}; there are: heart, w1 to w5, w2_tenfold, ingest, opening, spaces, reading, settings, replay, what_if, as_of, retractions, verify, kafka, gateway (memory is a program of its own)"
+        "no benchmark is called {0}; there are: heart, w1 to w5, w2_tenfold, ingest, opening, spaces, reading, settings, replay, what_if, as_of, retractions, verify, kafka, cascade, gateway (memory is a program of its own)"
     )]
     UnknownName(String),
     #[error(transparent)]
@@ -93,6 +96,7 @@ fn run(name: Option<&str>, given_events: Option<u32>) -> Result<(), Failure> {
             run_retractions()?;
             run_verify()?;
             run_kafka(KAFKA_EVENTS)?;
+            run_cascade(CASCADE_CHANGES)?;
             run_gateway()
         }
         Some("heart") => run_heart(&HEART),
@@ -102,6 +106,7 @@ fn run(name: Option<&str>, given_events: Option<u32>) -> Result<(), Failure> {
         Some("reading") => run_reading(),
         Some("settings") => run_settings(),
         Some("kafka") => run_kafka(given_events.map_or(KAFKA_EVENTS, u64::from)),
+        Some("cascade") => run_cascade(given_events.map_or(CASCADE_CHANGES, u64::from)),
         Some("gateway") => run_gateway(),
         Some("replay") => run_replay(),
         Some("what_if") => run_what_if(),
@@ -205,6 +210,11 @@ fn run_kafka(events: u64) -> Result<(), Failure> {
     say("kafka_ingest", kafka_report::ingest(&broker, events, SEED)?)?;
     say("kafka_latency", kafka_report::latency(&broker)?)?;
     say("kafka_recovery", kafka_report::recovery(&broker, events, SEED)?)
+}
+
+fn run_cascade(changes: u64) -> Result<(), Failure> {
+    let broker = recant_tests::kafka::broker::Broker::start();
+    say("kafka_cascade", kafka_report::cascade(&broker, changes)?)
 }
 
 fn run_opening() -> Result<(), Failure> {

@@ -129,13 +129,13 @@ pub fn ingest(broker: &Broker, partitions: u32, events: u64, seed: u64) -> Resul
     application.line("RESULT")?.number("events_per_s")
 }
 
-/// How long it restores, in seconds, after it was killed when it had processed half of so many events, with its state kept.
+/// How long it restores, in seconds, after it was killed when it had processed all but a twentieth of so many events, with its state kept.
 pub fn restore(broker: &Broker, events: u64, seed: u64) -> Result<Restore, KafkaError> {
     let instance = format!("streams-restore-{events}");
     preload(broker, &instance, 1, events, seed)?;
     let state = tempfile::tempdir()?;
     let session = "conf.session.timeout.ms=6000";
-    let kill_at = format!("killat={}", events / 2);
+    let kill_at = format!("killat={}", events - events / 20);
     let mut first =
         Application::start(broker, &instance, &instance, state.path(), &["threads=1", "log=1", session, &kill_at])?;
     first.line("SIGKILL_AT")?;
@@ -176,10 +176,10 @@ pub fn latency(broker: &Broker, changes: usize, pace: Duration) -> Result<Vec<f6
     application.line("RUNNING")?;
     // One in 100 of the first ones.
     let first_changes = WARM_UP_EVENTS.div_ceil(100) as usize;
-    arrivals(&log, Topic::Changes, 0, first_changes, &|_| Ok(()))?;
+    arrivals(&log, Topic::Changes, 0, first_changes, &|_| Ok(true))?;
     let from = log.bounds(Topic::Changes, 0)?.end;
     let (sent, seen) = std::thread::scope(|scope| {
-        let seen = scope.spawn(|| arrivals(&log, Topic::Changes, from, changes, &|_| Ok(())));
+        let seen = scope.spawn(|| arrivals(&log, Topic::Changes, from, changes, &|_| Ok(true)));
         let sent = at_pace(changes, pace, |number| {
             let number = WARM_UP_EVENTS + number as u64;
             Ok(log.append(vec![event(number, [0; 3], true, 1)]).map(drop)?)
