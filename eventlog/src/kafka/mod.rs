@@ -14,6 +14,7 @@
 
 mod appender;
 mod client;
+mod compacted;
 mod copy;
 mod membership;
 mod names;
@@ -50,6 +51,7 @@ use self::{
     reader::Reader,
 };
 pub use self::{
+    compacted::KafkaCompactedTopic,
     copy::CopyTarget,
     membership::{Membership, Turn},
     names::Names,

@@ -8,6 +8,7 @@
 //! What is told is decided by [`Selection`]: a [`Filter`], and each cascade between its begin and its end ([`frames`]). Nothing is
 //! buffered until a cascade is whole: each change says which of how many it is.
 
+mod content;
 mod filter;
 mod follower;
 pub mod frames;
@@ -24,6 +25,7 @@ use tokio::sync::{Semaphore, watch};
 
 use self::ring::Ring;
 pub use self::{
+    content::Content,
     filter::{Filter, Selection},
     follower::{Follower, Told},
     frames::Framer,
@@ -115,13 +117,13 @@ impl Streams {
     }
 
     /// Whether all streams are to end.
-    fn is_over(&self) -> watch::Receiver<bool> {
+    pub(crate) fn is_over(&self) -> watch::Receiver<bool> {
         self.inner.is_over.subscribe()
     }
 }
 
 /// Waits until all streams are to end.
-async fn over(is_over: &mut watch::Receiver<bool>) {
+pub(crate) async fn over(is_over: &mut watch::Receiver<bool>) {
     // It ends, too, if there is nobody left who could say so.
     let _ = is_over.wait_for(|is_over| *is_over).await;
 }

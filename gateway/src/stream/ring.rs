@@ -8,6 +8,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
+use prost::Message;
 use recant_proto::v1::Change;
 use tokio::sync::Notify;
 
@@ -30,8 +31,19 @@ const BYTES_FACTOR: usize = 4;
 const BYTES_BESIDE: usize = 512;
 
 impl Streamed {
-    pub(super) fn new(offset: u64, change: Change, record_bytes: usize) -> Streamed {
+    pub(crate) fn new(offset: u64, change: Change, record_bytes: usize) -> Streamed {
         Streamed { offset, change, json: OnceLock::new(), bytes: record_bytes * BYTES_FACTOR + BYTES_BESIDE }
+    }
+
+    /// A change that was kept elsewhere, and lies nowhere in the topic.
+    pub(crate) fn of(change: Change) -> Streamed {
+        let bytes = change.encoded_len();
+        Streamed::new(u64::MAX, change, bytes)
+    }
+
+    /// What it takes in memory, about.
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// It in JSON, made once for all who are told it.
