@@ -66,7 +66,7 @@ conformance: needs ## other people's suites against ours: EventSource, OpenAPI, 
 fuzz: needs ## libFuzzer on every reader of bytes, or one (NAME=events), for MINUTES=60 in all
 	scripts/fuzz $(NAME) $(MINUTES)
 
-bench: needs ## one benchmark (NAME=heart, ingest, opening, spaces, reading, settings, replay, what_if, as_of, retractions, verify, kafka, gateway, memory), or all; figures into results/
+bench: needs ## one benchmark (NAME=heart, ingest, opening, spaces, reading, settings, replay, what_if, as_of, retractions, verify, kafka, gateway, subscribers, memory), or all; figures into results/
 	$(if $(filter kafka all,$(NAME)),@scripts/install-kafka-needs >/dev/null)
 	$(if $(filter kafka what_if retractions verify gateway all,$(NAME)),cargo build $(CARGO_FLAGS) -p recant)
 	$(if $(filter memory,$(NAME)),,cargo run $(CARGO_FLAGS) -p recant-tests --bin bench -- $(NAME))

@@ -7,7 +7,7 @@ use recant_tests::{
     binary::{Desk, items, number, story, text, texts},
     kafka::{broker::Broker, instance, member::command},
     receiver::{Does, Receiver},
-    served::{Answer, Caller, Server},
+    served::{Answer, Caller, Follower, Server, client},
 };
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -118,7 +118,9 @@ async fn what_cannot_be_handled_is_parked_and_retried() {
         assert!(told.iter().all(|delivery| delivery["attempt"] == attempt), "{told:?}");
     }
     while number(&server.get("subscriptions/s").await.ok()["parked"]) < 3 {
-        assert!(pull(&server, "wait_ms=50").await.is_empty());
+        // Whether they are still out, which is told, or were parked by this.
+        let answer = server.post("subscriptions/s/pull?wait_ms=50", &Value::Null).await;
+        assert!(answer.status != StatusCode::OK || items(&answer.body).is_empty(), "{}", answer.body);
     }
     server.process.kill();
 
@@ -323,4 +325,74 @@ async fn webhooks_go_only_where_they_may() {
     };
     assert!(text(&items(&parked)[0]["reason"]).contains("localhost leads to"), "{parked}");
     assert!(receiver.came().is_empty(), "nobody was called");
+}
+
+/// Protects whoever takes a token away: what was opened with it ends, and says why; what was opened with another goes on.
+#[tokio::test]
+async fn what_lasts_ends_with_its_token() {
+    let desk = Desk::new();
+    let access = desk.path("access.toml");
+    let token = |name: &str| {
+        let made = desk.command(["token", name, "--space", "default=read,write,retract"]).output().unwrap();
+        let told = String::from_utf8(made.stderr).unwrap();
+        let token = told.split_whitespace().find(|word| word.starts_with("recant_")).unwrap().to_owned();
+        (String::from_utf8(made.stdout).unwrap(), token)
+    };
+    let ((kept, staying), (lost, going)) = (token("staying"), token("going"));
+    std::fs::write(&access, format!("{kept}{lost}")).unwrap();
+    let server = Server::start_with(&desk, &["--access", access.to_str().unwrap()]);
+    let follow = |token: &str| {
+        let request = server.request(Method::GET, "default", "changes?heartbeat_ms=100").bearer_auth(token);
+        let request = request.header("accept", "text/event-stream");
+        async move { Follower::of(request.send().await.unwrap()) }
+    };
+    let (mut stays, mut goes) = (follow(&staying).await, follow(&going).await);
+    goes.next_of("caught-up").await;
+    let assistant = assistant(&server, &going).await;
+    let waiting = server.request(Method::GET, "default", "changes?wait_ms=50000").bearer_auth(&going);
+    let waiting = tokio::spawn(waiting.header("accept", "application/json").send());
+
+    std::fs::write(&access, kept).unwrap();
+    let last = goes.next_of("problem").await;
+    assert_eq!(last.data["type"], "unauthenticated");
+    assert!(goes.next().await.is_none(), "that was the last of it");
+    Answer::of(waiting.await.unwrap().unwrap()).await.problem(401, "unauthenticated");
+    let told = assistant.text().await.unwrap();
+    assert!(told.contains("notifications/message") && told.contains("\"type\":\"unauthenticated\""), "{told}");
+    stays.next_of("heartbeat").await;
+    let again = server.request(Method::GET, "default", "changes").bearer_auth(&going).send().await.unwrap();
+    Answer::of(again).await.problem(401, "unauthenticated");
+
+    // And with its time: the same token, until a moment from now.
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    let (lasting, expiring) = token("expiring");
+    let expires = recant_proto::time::format_log_ms((now as i64 + 8) * 1000);
+    std::fs::write(&access, lasting.replacen("hash =", &format!("expires = \"{expires}\"\nhash ="), 1)).unwrap();
+    let mut expires = loop {
+        let request = server.request(Method::GET, "default", "changes?heartbeat_ms=100").bearer_auth(&expiring);
+        let response = request.header("accept", "text/event-stream").send().await.unwrap();
+        if response.status() == StatusCode::OK {
+            break Follower::of(response);
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    };
+    assert_eq!(expires.next_of("problem").await.data["type"], "unauthenticated");
+}
+
+/// A session with an assistant, and the stream of what it is told.
+async fn assistant(server: &Server, token: &str) -> reqwest::Response {
+    let url = format!("{}/mcp", server.url);
+    let initialize = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}});
+    let ask = |request: reqwest::RequestBuilder| {
+        request.bearer_auth(token).header("accept", "application/json, text/event-stream")
+    };
+    let begun = ask(client().post(&url).json(&initialize)).send().await.unwrap();
+    let session = begun.headers()["mcp-session-id"].clone();
+    begun.text().await.unwrap();
+    let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    ask(client().post(&url).json(&initialized)).header("mcp-session-id", &session).send().await.unwrap();
+    let stream = ask(client().get(&url)).header("mcp-session-id", &session).send().await.unwrap();
+    assert_eq!(stream.status(), StatusCode::OK);
+    stream
 }

@@ -12,6 +12,7 @@ mod content;
 mod filter;
 mod follower;
 pub mod frames;
+mod lag;
 mod ring;
 mod tail;
 
@@ -23,7 +24,7 @@ use std::sync::{
 use recant_eventlog::{LogError, Topic};
 use tokio::sync::{Semaphore, watch};
 
-use self::ring::Ring;
+use self::{lag::Lags, ring::Ring};
 pub use self::{
     content::Content,
     filter::{Filter, Selection},
@@ -55,6 +56,7 @@ struct Inner {
     rings: Vec<Ring>,
     catching_up: Semaphore,
     followers: AtomicUsize,
+    lags: Arc<Lags>,
     /// Turns true when the server is told to end.
     is_over: watch::Sender<bool>,
 }
@@ -79,9 +81,11 @@ impl Streams {
             rings,
             catching_up: Semaphore::new(CATCHING_UP_MAX),
             followers: AtomicUsize::new(0),
+            lags: Arc::default(),
             is_over: watch::Sender::new(false),
         };
         let streams = Streams { inner: Arc::new(inner) };
+        streams.inner.lags.measure();
         for (partition, _) in (0..).zip(&streams.inner.rings) {
             tokio::spawn(tail::read(streams.clone(), partition));
         }
