@@ -79,9 +79,12 @@ impl Receiver {
         let port = listener.local_addr().unwrap().port();
         let router = Router::new()
             .route("/hook", any(receive))
-            .route("/elsewhere", any(|State(inner): State<Arc<Mutex<Inner>>>| async move {
-                inner.lock().unwrap().redirected += 1;
-            }))
+            .route(
+                "/elsewhere",
+                any(|State(inner): State<Arc<Mutex<Inner>>>| async move {
+                    inner.lock().unwrap().redirected += 1;
+                }),
+            )
             .with_state(inner.clone());
         tokio::spawn(async move { axum::serve(listener, router).await });
         Receiver { inner, port }

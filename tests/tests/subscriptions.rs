@@ -75,7 +75,13 @@ async fn what_is_not_acknowledged_is_told_again_over_a_kill() {
     let mut told = nodes(&after_kill);
     if told.len() < 5 {
         let more = pull(&server, "wait_ms=10000").await;
-        told.extend(nodes(&more).iter().map(|node| match *node { "o-4" => "o-4", other => { assert_eq!(other, "o-5"); "o-5" } }));
+        told.extend(nodes(&more).iter().map(|node| match *node {
+            "o-4" => "o-4",
+            other => {
+                assert_eq!(other, "o-5");
+                "o-5"
+            }
+        }));
     }
     assert_eq!(told, ["o-0", "o-2", "o-3", "o-4", "o-5"], "not the one that was acknowledged");
 
@@ -100,13 +106,12 @@ async fn what_cannot_be_handled_is_parked_and_retried() {
     let desk = Desk::new();
     let server = Server::start(&desk);
     observations(&server, 3).await;
-    make(&server, "latest", &json!({"name": "s", "ack_deadline_ms": 100, "attempts_max": 2, "outstanding_max": 2})).await;
+    make(&server, "latest", &json!({"name": "s", "ack_deadline_ms": 100, "attempts_max": 2, "outstanding_max": 2}))
+        .await;
     retractions(&server, 0..3).await;
     let first = pull(&server, "wait_ms=10000&limit=1").await;
-    let parked = server
-        .post("subscriptions/s/parked", &json!({"changes": ids(&first), "reason": "no such account"}))
-        .await
-        .ok();
+    let parked =
+        server.post("subscriptions/s/parked", &json!({"changes": ids(&first), "reason": "no such account"})).await.ok();
     assert_eq!(parked["changes"], 1);
     // The others are not acknowledged, twice, and are parked by themselves.
     for attempt in [1, 2] {
@@ -176,7 +181,9 @@ async fn a_subscription_is_its_owners() {
     let access = desk.path("access.toml");
     let mut tokens = Vec::new();
     let mut settings = String::new();
-    for (name, rights) in [("one", "read,retract,write"), ("two", "read"), ("chief", "read,operate"), ("writer", "write")] {
+    for (name, rights) in
+        [("one", "read,retract,write"), ("two", "read"), ("chief", "read,operate"), ("writer", "write")]
+    {
         let made = desk.command(["token", name, "--space", &format!("default={rights}")]).output().unwrap();
         settings += &String::from_utf8(made.stdout).unwrap();
         let told = String::from_utf8(made.stderr).unwrap();

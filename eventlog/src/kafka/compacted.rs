@@ -122,7 +122,9 @@ impl KafkaCompactedTopic {
         use RDKafkaErrorCode as Code;
         self.let_go(partition);
         match failure.code {
-            Code::Fenced | Code::ProducerFenced | Code::InvalidProducerEpoch | Code::Fatal => LogError::Taken(partition),
+            Code::Fenced | Code::ProducerFenced | Code::InvalidProducerEpoch | Code::Fatal => {
+                LogError::Taken(partition)
+            }
             _ => LogError::Unreachable(format!("writing to {} [{partition}]: {}", self.name, failure.text)),
         }
     }
@@ -146,7 +148,8 @@ fn create_if_missing(
         match result {
             Ok(_) | Err((_, RDKafkaErrorCode::TopicAlreadyExists)) => {}
             Err((topic, code)) => {
-                let detail = format!("it cannot be created: {code}; create it, compacted, with {partitions} partitions");
+                let detail =
+                    format!("it cannot be created: {code}; create it, compacted, with {partitions} partitions");
                 return Err(LogError::Topic { topic, detail });
             }
         }

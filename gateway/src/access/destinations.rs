@@ -23,7 +23,9 @@ pub enum DestinationRefused {
     )]
     NotListed(String),
     /// The name leads where it may not.
-    #[error("{name} leads to {address}, which is not a public address (or not reached by https), and not in a network that is listed")]
+    #[error(
+        "{name} leads to {address}, which is not a public address (or not reached by https), and not in a network that is listed"
+    )]
     Address {
         /// The name.
         name: String,
@@ -73,7 +75,11 @@ impl Destinations {
             Some(Host::Ipv6(address)) => self.lists(IpAddr::V6(address)),
             None => return Err(refused("a webhook's URL has a host")),
         };
-        if is_listed { Ok(parsed) } else { Err(DestinationRefused::NotListed(parsed.host_str().unwrap_or_default().to_owned())) }
+        if is_listed {
+            Ok(parsed)
+        } else {
+            Err(DestinationRefused::NotListed(parsed.host_str().unwrap_or_default().to_owned()))
+        }
     }
 
     /// Checks an address to which a name that was checked leads.
@@ -165,7 +171,9 @@ mod tests {
     #[test]
     fn only_what_is_listed_is_sent_to() {
         let listed = destinations(&["hooks.example.com", "*.example.org"], &["10.1.0.0/16", "127.0.0.1/32"]);
-        for url in ["https://hooks.example.com/x", "https://HOOKS.example.com.", "https://a.example.org", "http://10.1.2.3/"] {
+        for url in
+            ["https://hooks.example.com/x", "https://HOOKS.example.com.", "https://a.example.org", "http://10.1.2.3/"]
+        {
             assert!(listed.check(url).is_ok(), "{url}");
         }
         for url in [
@@ -199,9 +207,26 @@ mod tests {
         assert!(check("93.184.216.34", true) && !check("93.184.216.34", false), "in the open with https alone");
         assert!(check("10.1.2.3", false) && check("::ffff:10.1.2.3", false) && check("2606:2800:220:1::1", true));
         for address in [
-            "127.0.0.1", "10.2.0.1", "169.254.169.254", "192.168.1.1", "172.16.0.1", "0.0.0.0", "100.64.0.1", "224.0.0.1",
-            "255.255.255.255", "198.18.0.1", "::1", "::", "fe80::1", "fc00::1", "::ffff:127.0.0.1", "64:ff9b::7f00:1",
-            "2002:7f00:1::", "ff02::1", "2001:db8::1", "::127.0.0.1",
+            "127.0.0.1",
+            "10.2.0.1",
+            "169.254.169.254",
+            "192.168.1.1",
+            "172.16.0.1",
+            "0.0.0.0",
+            "100.64.0.1",
+            "224.0.0.1",
+            "255.255.255.255",
+            "198.18.0.1",
+            "::1",
+            "::",
+            "fe80::1",
+            "fc00::1",
+            "::ffff:127.0.0.1",
+            "64:ff9b::7f00:1",
+            "2002:7f00:1::",
+            "ff02::1",
+            "2001:db8::1",
+            "::127.0.0.1",
         ] {
             assert!(!check(address, true), "{address}");
         }

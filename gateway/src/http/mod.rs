@@ -116,7 +116,16 @@ impl Gateway {
         let bodies = Arc::new(Semaphore::new(limits.bodies_bytes_max / BODY_PERMIT_BYTES));
         let requests = Arc::new(Semaphore::new(limits.requests_max));
         let access = Arc::new(Access::of_this_machine());
-        Gateway { host, streams, limits: Arc::new(limits), access, measures: None, subscriptions: None, bodies, requests }
+        Gateway {
+            host,
+            streams,
+            limits: Arc::new(limits),
+            access,
+            measures: None,
+            subscriptions: None,
+            bodies,
+            requests,
+        }
     }
 
     /// The same, for callers who are asked who they are.

@@ -46,7 +46,11 @@ impl<S> Accept<TcpStream, S> for Bounded {
         };
         // Beyond what the process holds for a connection the system would hold megabytes for one that does not read.
         let bounded = socket2::SockRef::from(&stream).set_send_buffer_size(SEND_BUFFER_BYTES);
-        ready(bounded.and_then(|()| stream.set_nodelay(true)).map(|()| (Watched::new(stream, self.stalled_max, place), service)))
+        ready(
+            bounded
+                .and_then(|()| stream.set_nodelay(true))
+                .map(|()| (Watched::new(stream, self.stalled_max, place), service)),
+        )
     }
 }
 

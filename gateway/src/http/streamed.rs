@@ -193,13 +193,7 @@ fn event_stream(body: Body) -> Response {
 }
 
 /// A stream that goes on as its reader takes what it is sent: whoever does not read costs nothing but what it holds.
-fn events(
-    host: Host,
-    space: String,
-    mut follower: Follower,
-    following: &Following,
-    permit: StreamPermit,
-) -> Response {
+fn events(host: Host, space: String, mut follower: Follower, following: &Following, permit: StreamPermit) -> Response {
     let heartbeat = following.heartbeat_ms.map_or(HEARTBEAT, Duration::from).max(HEARTBEAT_MIN);
     let framer = Framer::new(follower.selection().clone());
     let mut told = String::new();

@@ -1,5 +1,7 @@
 //! `subscriptions`: named ones, which keep their cursor here.
 
+mod shapes;
+
 use std::time::Duration;
 
 use axum::{
@@ -9,13 +11,15 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use recant_proto::position::ChangeId;
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, value::RawValue};
-use utoipa::{IntoParams, ToSchema};
+use serde_json::value::RawValue;
 
+use self::shapes::{
+    Acknowledgement, Beginning, Counted, DeliveryView, ParkedView, ParkedViews, Parking, Pulled, Pulling, Retrying,
+    SubscriptionView, SubscriptionsView,
+};
 use super::{
     Gateway,
-    ask::{Body, Milliseconds, Path, Query, limit},
+    ask::{Body, Path, Query, limit},
 };
 use crate::{
     access::{Caller, Right},
@@ -31,148 +35,6 @@ const PULL_WAIT_MAX: Duration = Duration::from_secs(60);
 /// So many changes one request can name.
 const NAMED_MAX: usize = 1_000;
 const REASON_BYTES_MAX: usize = 1_024;
-
-/// Where it begins.
-#[derive(Debug, Default, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-pub(super) struct Beginning {
-    /// `earliest`, `latest`, a cursor, or a time on the log's clock; `latest` if it is not said.
-    from: Option<String>,
-}
-
-/// A subscription.
-#[derive(Debug, Serialize, ToSchema)]
-pub(super) struct SubscriptionView {
-    #[serde(flatten)]
-    definition: Definition,
-    /// Who made it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    owner: Option<String>,
-    /// When.
-    created_at: String,
-    /// Everything up to here is settled: acknowledged or parked. Absent while nothing that is kept of the stream is.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cursor: Option<String>,
-    /// How many changes are handed out, or about to be.
-    outstanding: usize,
-    /// How many are parked.
-    parked: usize,
-    /// What its webhooks are signed with, shown when it is made and never again.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    secret: Option<String>,
-}
-
-impl SubscriptionView {
-    async fn of(subscription: &Subscription) -> SubscriptionView {
-        let (row, status) = (subscription.row(), subscription.status().await);
-        SubscriptionView {
-            definition: row.definition.clone(),
-            owner: row.owner.clone(),
-            created_at: row.created_at.clone(),
-            cursor: status.cursor,
-            outstanding: status.outstanding,
-            parked: status.parked,
-            secret: None,
-        }
-    }
-}
-
-/// Subscriptions, by name.
-#[derive(Debug, Serialize, ToSchema)]
-pub(super) struct SubscriptionsView {
-    items: Vec<SubscriptionView>,
-}
-
-/// How much, and how long it is waited.
-#[derive(Debug, Default, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-pub(super) struct Pulling {
-    /// At most so many changes, 1 to 1000; 100 if it is not said, and 8 at most where the content is full.
-    #[param(minimum = 1, maximum = 1000)]
-    limit: Option<u32>,
-    /// Wait at most so many milliseconds for something to hand out; not at all if it is not said, a minute at most.
-    #[param(value_type = Option<u32>, maximum = 600000)]
-    wait_ms: Option<Milliseconds>,
-}
-
-/// A change that is handed out.
-#[derive(Serialize, ToSchema)]
-pub(super) struct DeliveryView {
-    /// How often it has been, this time included.
-    attempt: u32,
-    /// It.
-    #[schema(value_type = Object)]
-    change: Box<RawValue>,
-}
-
-/// What is handed out, in the order of the space.
-#[derive(Serialize, ToSchema)]
-pub(super) struct Pulled {
-    items: Vec<DeliveryView>,
-}
-
-/// Which changes are settled: up to a cursor, or those that are named.
-#[derive(Debug, Default, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Acknowledgement {
-    /// All up to this cursor: a change's, or that of a list from which one goes on.
-    up_to: Option<String>,
-    /// These, by the ids of the changes.
-    #[serde(default)]
-    #[schema(max_items = 1000)]
-    changes: Vec<String>,
-}
-
-/// How many changes that came to.
-#[derive(Debug, Serialize, ToSchema)]
-pub(super) struct Counted {
-    /// How many were settled, parked or retried that were not before.
-    changes: usize,
-    /// Everything up to here is settled.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cursor: Option<String>,
-}
-
-/// Which changes cannot be handled, and why.
-#[derive(Debug, Default, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Parking {
-    /// By the ids of the changes.
-    #[schema(max_items = 1000)]
-    changes: Vec<String>,
-    /// Why, in at most 1024 bytes.
-    #[schema(max_length = 1024)]
-    reason: String,
-}
-
-/// Which parked changes are handed out again.
-#[derive(Debug, Default, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Retrying {
-    /// By the ids of the changes; all, if it is absent.
-    #[schema(max_items = 1000)]
-    changes: Option<Vec<String>>,
-}
-
-/// A change that is parked.
-#[derive(Debug, Serialize, ToSchema)]
-pub(super) struct ParkedView {
-    /// Why.
-    reason: String,
-    /// When.
-    parked_at: String,
-    /// How often it had been handed out.
-    attempts: u32,
-    /// It.
-    #[schema(value_type = Object)]
-    change: Value,
-}
-
-/// The changes that are parked, in the order of the space.
-#[derive(Debug, Serialize, ToSchema)]
-pub(super) struct ParkedViews {
-    items: Vec<ParkedView>,
-}
 
 impl Gateway {
     /// The subscriptions, for a caller who may read the space.
@@ -204,7 +66,8 @@ async fn places_of(subscription: &Subscription, ids: &[String]) -> Result<Vec<Pl
     // The others lie before it, if they are of the same log.
     let Some(newest) = newest else { return Ok(Vec::new()) };
     subscription.place(newest).await?;
-    let is_of_it = |id: &ChangeId| id.incarnation == newest.incarnation && id.position.partition == newest.position.partition;
+    let is_of_it =
+        |id: &ChangeId| id.incarnation == newest.incarnation && id.position.partition == newest.position.partition;
     if !places.iter().all(is_of_it) {
         let detail = "the changes are of several logs or partitions";
         return Err(Problem::new(Sort::No, "other_log", "The cursor is of another log", detail));
@@ -335,8 +198,7 @@ pub(super) async fn pull(
     let content = subscription.row().definition.content;
     let deliveries_max = content.at_once(limit(pulling.limit)?);
     let wait = pulling.wait_ms.map_or(Duration::ZERO, Duration::from).min(PULL_WAIT_MAX);
-    let deliveries: Vec<Delivery> =
-        to_its_end(async move { subscription.pull(deliveries_max, wait).await }).await?;
+    let deliveries: Vec<Delivery> = to_its_end(async move { subscription.pull(deliveries_max, wait).await }).await?;
     let changes: Vec<_> = deliveries.iter().map(|delivery| delivery.change.clone()).collect();
     let told = content.of(&gateway.host, &space, &changes).await?;
     let view = |(delivery, told): (&Delivery, std::borrow::Cow<'_, str>)| {

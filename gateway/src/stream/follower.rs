@@ -7,8 +7,9 @@ use recant_proto::v1::Change;
 use tokio::{sync::watch, time::Instant};
 
 use super::{
+    Place, Selection, Streams,
     lag::{Lag, passed},
-    Place, Selection, Streams, over,
+    over,
     ring::{Next, Streamed, Subscription},
     tail,
 };

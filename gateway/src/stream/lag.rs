@@ -73,7 +73,9 @@ impl Lags {
         let events = of(self, |_, behind| behind.records);
         meter
             .u64_observable_gauge("recant.stream.lag.events")
-            .with_description("Changes that the subscriber that is furthest behind has yet to be told, of those in memory")
+            .with_description(
+                "Changes that the subscriber that is furthest behind has yet to be told, of those in memory",
+            )
             .with_callback(move |observer| observer.observe(events(), &[]))
             .build();
         let since = of(self, |_, behind| u64::try_from(behind.since.as_millis()).unwrap_or(u64::MAX));

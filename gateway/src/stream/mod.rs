@@ -24,7 +24,6 @@ use std::sync::{
 use recant_eventlog::{LogError, Topic};
 use tokio::sync::{Semaphore, watch};
 
-use self::{lag::Lags, ring::Ring};
 pub use self::{
     content::Content,
     filter::{Filter, Selection},
@@ -32,6 +31,7 @@ pub use self::{
     frames::Framer,
     ring::Streamed,
 };
+use self::{lag::Lags, ring::Ring};
 use crate::{
     changes::{self, From},
     host::{Host, HostError},

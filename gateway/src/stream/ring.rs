@@ -35,7 +35,13 @@ const BYTES_BESIDE: usize = 512;
 
 impl Streamed {
     pub(crate) fn new(offset: u64, change: Change, record_bytes: usize) -> Streamed {
-        Streamed { offset, change, json: OnceLock::new(), bytes: record_bytes * BYTES_FACTOR + BYTES_BESIDE, read_at: Instant::now() }
+        Streamed {
+            offset,
+            change,
+            json: OnceLock::new(),
+            bytes: record_bytes * BYTES_FACTOR + BYTES_BESIDE,
+            read_at: Instant::now(),
+        }
     }
 
     /// A change that was kept elsewhere, and lies nowhere in the topic.

@@ -17,21 +17,21 @@ pub(super) struct Standing {
 }
 
 pub(super) static STANDING: LazyLock<Standing> = LazyLock::new(|| {
-    let meter = global::meter("recant");
-    let gauges: [(&'static str, &'static str, fn(&Standing) -> &AtomicU64); 3] = [
-        ("recant.subscriptions", "Named subscriptions of the spaces that are served here", |s| &s.subscriptions),
-        ("recant.subscriptions.outstanding", "Changes handed out and not settled", |s| &s.outstanding),
-        ("recant.subscriptions.parked", "Changes that were parked", |s| &s.parked),
-    ];
-    for (name, description, of) in gauges {
-        meter
-            .u64_observable_gauge(name)
-            .with_description(description)
-            .with_callback(move |observer| observer.observe(of(&STANDING).load(Ordering::Relaxed), &[]))
-            .build();
-    }
+    gauge("recant.subscriptions", "Named subscriptions of the spaces that are served here", |standing| {
+        &standing.subscriptions
+    });
+    gauge("recant.subscriptions.outstanding", "Changes handed out and not settled", |standing| &standing.outstanding);
+    gauge("recant.subscriptions.parked", "Changes that were parked", |standing| &standing.parked);
     Standing::default()
 });
+
+fn gauge(name: &'static str, description: &'static str, of: fn(&Standing) -> &AtomicU64) {
+    global::meter("recant")
+        .u64_observable_gauge(name)
+        .with_description(description)
+        .with_callback(move |observer| observer.observe(of(&STANDING).load(Ordering::Relaxed), &[]))
+        .build();
+}
 
 // Made when the first is counted, which is after the provider was set.
 static DELIVERIES: LazyLock<Counter<u64>> = LazyLock::new(|| {

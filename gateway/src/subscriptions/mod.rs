@@ -302,7 +302,8 @@ impl Subscriptions {
         self.inner.webhooks.check(&push.url).map_err(|refused| {
             Problem::new(Sort::No, "destination_refused", "Changes may not be pushed there", refused.to_string())
         })?;
-        let no_randomness = || Problem::new(Sort::CouldNot, "io", "Something outside recant failed", "there are no random bytes");
+        let no_randomness =
+            || Problem::new(Sort::CouldNot, "io", "Something outside recant failed", "there are no random bytes");
         webhook::new_secret().map(Some).ok_or_else(no_randomness)
     }
 

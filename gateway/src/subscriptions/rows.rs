@@ -146,7 +146,8 @@ mod tests {
     #[test]
     fn what_was_kept_is_read_and_what_is_newer_is_refused() {
         let written = r#"{"v":1,"definition":{"name":"s","content":"metadata","ack_deadline_ms":30000,"outstanding_max":100,"attempts_max":10},"created_at":"2026-11-30T22:00:00Z","floor":[7,4294967295],"settled":[[9,1]]}"#;
-        let parked = r#"{"v":1,"change":{"node":"n","to":"OUT"},"reason":"no","parked_at":"2026-11-30T22:00:00Z","attempts":3}"#;
+        let parked =
+            r#"{"v":1,"change":{"node":"n","to":"OUT"},"reason":"no","parked_at":"2026-11-30T22:00:00Z","attempts":3}"#;
         let standing = |key: &str, value: &str| Standing { key: key.into(), value: value.into() };
         let found = read(&[standing(r#"["acme","s",9,1]"#, parked), standing(r#"["acme","s"]"#, written)]).unwrap();
         let key = ("acme".to_owned(), "s".to_owned());

@@ -130,7 +130,10 @@ fn run_gateway() -> Result<(), Failure> {
 }
 
 fn run_subscribers() -> Result<(), Failure> {
-    writeln!(io::stdout(), "subscribers: from the sending of an event to the receipt of its changes; all on this machine")?;
+    writeln!(
+        io::stdout(),
+        "subscribers: from the sending of an event to the receipt of its changes; all on this machine"
+    )?;
     say("subscribers", subscribers::measure().map_err(Failure::Gateway)?)
 }
 

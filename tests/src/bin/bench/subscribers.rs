@@ -231,7 +231,9 @@ impl Lines {
                 if event == "behind" {
                     clockwork.told_behind.fetch_add(1, Ordering::Relaxed);
                 }
-            } else if let Some(data) = line.strip_prefix("data: ").filter(|data| data.contains("\"distance\"") || event == "change") {
+            } else if let Some(data) =
+                line.strip_prefix("data: ").filter(|data| data.contains("\"distance\"") || event == "change")
+            {
                 self.change(data, clockwork, is_measured);
             }
         }
