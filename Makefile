@@ -68,7 +68,7 @@ conformance: needs ## other people's suites against ours: EventSource, OpenAPI, 
 fuzz: needs ## libFuzzer on every reader of bytes, or one (NAME=events), for MINUTES=60 in all
 	scripts/fuzz $(NAME) $(MINUTES)
 
-bench: needs ## one benchmark (NAME=heart, ingest, opening, spaces, reading, settings, replay, what_if, as_of, retractions, verify, kafka, cascade, gateway, memory), or all; figures into results/
+bench: needs ## one benchmark (NAME=heart, ingest, opening, spaces, reading, settings, replay, what_if, as_of, retractions, verify, kafka, cascade, gateway, subscribers, memory), or all; figures into results/
 	$(if $(filter kafka cascade all,$(NAME)),@scripts/install-kafka-needs >/dev/null)
 	$(if $(filter cascade all,$(NAME)),@scripts/install-kafka-clients >/dev/null)
 	$(if $(filter kafka cascade what_if retractions verify gateway all,$(NAME)),cargo build $(CARGO_FLAGS) -p recant)

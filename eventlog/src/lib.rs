@@ -4,6 +4,7 @@
 //! The traits are synchronous and poll-shaped, and time comes in from outside, so that a simulator can stand behind them.
 
 pub mod clock;
+pub mod compacted;
 pub mod embedded;
 pub mod kafka;
 pub mod memory;
@@ -224,6 +225,9 @@ pub enum LogError {
         /// Where something was published.
         topic: String,
     },
+    /// Another process has taken the partition: what was to be written is not.
+    #[error("partition {0} has been taken by another process")]
+    Taken(u32),
     /// The disk or the network failed.
     #[error("the log failed: {0}")]
     Io(String),

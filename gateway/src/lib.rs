@@ -14,6 +14,7 @@ pub mod problem;
 pub mod read;
 pub mod rejected;
 pub mod stream;
+pub mod subscriptions;
 
 use std::sync::Arc;
 

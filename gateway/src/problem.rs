@@ -125,10 +125,11 @@ impl Problem {
             "not_acceptable" => 406,
             "event_id_taken" | "node_id_taken" | "justification_id_taken" | "retraction_id_taken" => 409,
             "history_gone" | "cursor_ahead" | "other_log" => 410,
+            "subscription_taken" => 409,
             "position_passed" => 412,
             "event_too_large" | "text_too_large" | "body_too_large" => 413,
             "content_type" => 415,
-            "too_many_requests" => 429,
+            "too_many_requests" | "outstanding_full" => 429,
             "busy" | "elsewhere" | "not_ready" | "not_reached" | "closing" | "held" | "unreachable"
             | "fate_unknown" => 503,
             "disk_full" => 507,
@@ -199,6 +200,7 @@ fn of_log(error: &LogError) -> Problem {
         LogError::OutOfRange { .. } => {
             Problem::new(Sort::No, "history_gone", "That part of the log is gone, or not there yet", error.to_string())
         }
+        LogError::Taken(_) => could_not("elsewhere", "The state is not here", error),
         LogError::NoRoom(_) => could_not("disk_full", "There is no room on the disk", error),
         LogError::Setting(_) => {
             Problem::new(Sort::Wrong, "bad_setting", "A setting of Kafka's client cannot be used", error.to_string())

@@ -8,6 +8,8 @@ pub const CHANGES: &str = "recant.changes";
 pub const REJECTED: &str = "recant.rejected";
 /// Which process serves which partition.
 pub const MEMBERS: &str = "recant.members";
+/// How far named subscriptions have come.
+pub const SUBSCRIPTIONS: &str = "recant.subscriptions";
 
 /// The CloudEvents header that holds the event's id.
 pub const CE_ID: &str = "ce_id";

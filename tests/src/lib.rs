@@ -10,6 +10,7 @@ pub mod generate;
 pub mod kafka;
 pub mod oracle;
 pub mod plant;
+pub mod receiver;
 pub mod served;
 pub mod sim;
 pub mod soak;

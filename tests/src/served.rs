@@ -149,10 +149,7 @@ impl Caller {
         if let Some(cursor) = last_seen {
             request = request.header("last-event-id", cursor);
         }
-        let response = request.send().await.expect("an answer");
-        assert_eq!(response.status(), StatusCode::OK);
-        assert_eq!(response.headers()["content-type"], "text/event-stream");
-        Follower { response, buffer: Vec::new(), told: VecDeque::new() }
+        Follower::of(request.send().await.expect("an answer"))
     }
 }
 
@@ -175,6 +172,13 @@ pub struct Follower {
 }
 
 impl Follower {
+    /// Of the answer to a request for events.
+    pub fn of(response: Response) -> Follower {
+        assert_eq!(response.status(), StatusCode::OK);
+        assert_eq!(response.headers()["content-type"], "text/event-stream");
+        Follower { response, buffer: Vec::new(), told: VecDeque::new() }
+    }
+
     /// The next event; none at the end of the stream.
     pub async fn next(&mut self) -> Option<Told> {
         loop {

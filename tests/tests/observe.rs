@@ -112,6 +112,8 @@ fn a_real_prometheus_loads_the_alerts_and_finds_what_they_name() {
         "recant_refused_total",
         "recant_rejected_total",
         "recant_spaces_turned_total",
+        "recant_stream_behind_total",
+        "recant_webhooks_total",
     ];
     assert_eq!(absent, expected, "{said}");
     assert_eq!(server.end(), 0);

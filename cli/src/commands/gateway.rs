@@ -9,13 +9,19 @@ use std::{
 };
 
 use anyhow::Result;
-use recant_eventlog::kafka::{KafkaLog, Settings};
+use recant_eventlog::{
+    ReadLog,
+    compacted::CompactedTopic,
+    embedded::EmbeddedCompactedTopic,
+    kafka::{KafkaCompactedTopic, KafkaLog, Settings},
+};
 use recant_gateway::{
     access::Access,
     host::{Host, Running},
     http::{Bound, Gateway, Limits, serve},
     observe::Observing,
     stream::Streams,
+    subscriptions::Subscriptions,
 };
 use recant_processor::serve::held::Held;
 use serde_json::json;
@@ -59,7 +65,11 @@ pub(super) fn run(place: &Place, arguments: &arguments::Serve, output: &mut Outp
     };
     front.tell_of(&host, output)?;
     let Front { runtime, bound, access, observing } = front;
-    runtime.block_on(serve_until(host, bound, access, observing, end))?;
+    let topic = match host.is_read_only() {
+        true => None,
+        false => Some(subscriptions_topic(place, &host)?),
+    };
+    runtime.block_on(serve_until(host, topic, bound, access, observing, end))?;
     runtime.shutdown_timeout(LEFT_BEHIND_AFTER);
     running.join();
     let halted = applied.borrow().halted.clone();
@@ -82,12 +92,17 @@ impl Beside {
     /// Begins to serve.
     pub(super) fn begin(front: Front, settings: &Settings, held: Held, output: &mut Output) -> Result<Beside> {
         let log = Arc::new(KafkaLog::open(settings.clone())?);
+        let name = settings.names.subscriptions().to_owned();
+        let topic: Arc<dyn CompactedTopic> =
+            Arc::new(KafkaCompactedTopic::open(settings.clone(), name, log.partitions())?);
         let (host, running) = Host::kafka(log, door(settings)?, held).map_err(Problem::from)?;
         let (end, ended) = oneshot::channel();
         front.tell_of(&host, output)?;
         let Front { runtime, bound, access, observing } = front;
         // It ends, too, if nobody is left who could say so.
-        let serving = runtime.spawn(serve_until(host, bound, access, observing, async { drop(ended.await) }));
+        let serving = runtime.spawn(serve_until(host, Some(topic), bound, access, observing, async {
+            drop(ended.await);
+        }));
         Ok(Beside { runtime, running, end, serving })
     }
 
@@ -142,16 +157,28 @@ fn host(place: &Place, arguments: &arguments::Serve) -> Result<(Host, Running)> 
     Ok(Host::embedded(standalone).map_err(Problem::from)?)
 }
 
+/// Beside the log, in the data directory.
+fn subscriptions_topic(place: &Place, host: &Host) -> Result<Arc<dyn CompactedTopic>> {
+    let directory = place.data.join("subscriptions");
+    Ok(Arc::new(EmbeddedCompactedTopic::open(&directory, host.log().partitions())?))
+}
+
 async fn serve_until(
     host: Host,
+    topic: Option<Arc<dyn CompactedTopic>>,
     bound: Bound,
     access: Arc<Access>,
     observing: Observing,
     end: impl Future<Output = ()> + Send + 'static,
 ) -> Result<()> {
     let streams = Streams::start(host.clone()).await.map_err(Problem::from)?;
-    let gateway =
+    let subscriptions = match topic {
+        Some(topic) => Some(Subscriptions::start(host.clone(), streams.clone(), topic, access.clone()).await?),
+        None => None,
+    };
+    let mut gateway =
         Gateway::new(host, streams, Limits::default()).with_access(access).with_measures(observing.registry());
+    gateway.subscriptions = subscriptions;
     let served = serve(gateway, bound, end).await;
     // What sends the last measures waits for this runtime, and so must not hold up one of its threads.
     tokio::task::spawn_blocking(|| observing.end()).await?;

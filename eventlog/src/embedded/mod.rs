@@ -15,6 +15,7 @@
 //! `writer`, `seal.rs` that of `seal`; everything else in the directory is RocksDB's, set as `settings.rs` says.
 
 mod committer;
+mod compacted;
 mod durable;
 mod follower;
 mod footprint;
@@ -30,6 +31,7 @@ use std::sync::Arc;
 use recant_proto::position::{Incarnation, Position};
 
 pub use self::committer::{Counters, WriterOptions};
+pub use self::compacted::EmbeddedCompactedTopic;
 pub use self::follower::Follower;
 pub use self::footprint::Footprint;
 pub use self::seal::{Files, Sealed, Sealer, check as check_sealed};

@@ -14,6 +14,7 @@
 
 mod appender;
 mod client;
+mod compacted;
 mod copy;
 mod limits;
 mod membership;
@@ -51,6 +52,7 @@ use self::{
     reader::Reader,
 };
 pub use self::{
+    compacted::KafkaCompactedTopic,
     copy::CopyTarget,
     membership::{Membership, Turn},
     names::Names,

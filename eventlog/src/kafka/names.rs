@@ -1,6 +1,6 @@
 //! What an instance calls its topics, its group and its transactions on a cluster.
 
-use recant_proto::names::{CHANGES, EVENTS, MEMBERS, REJECTED};
+use recant_proto::names::{CHANGES, EVENTS, MEMBERS, REJECTED, SUBSCRIPTIONS};
 
 use crate::{LogError, Topic};
 
@@ -9,6 +9,7 @@ use crate::{LogError, Topic};
 pub struct Names {
     topics: [String; Topic::ALL.len()],
     members: String,
+    subscriptions: String,
     group: String,
 }
 
@@ -27,6 +28,7 @@ impl Names {
         Ok(Names {
             topics: [EVENTS, CHANGES, REJECTED].map(|topic| format!("{prefix}{topic}")),
             members: format!("{prefix}{MEMBERS}"),
+            subscriptions: format!("{prefix}{SUBSCRIPTIONS}"),
             group: format!("{prefix}recant"),
         })
     }
@@ -39,6 +41,11 @@ impl Names {
     /// The topic in which members announce themselves.
     pub fn members(&self) -> &str {
         &self.members
+    }
+
+    /// The topic that says how far named subscriptions have come.
+    pub fn subscriptions(&self) -> &str {
+        &self.subscriptions
     }
 
     /// The consumer group of those who process, which also names the offsets that they commit.

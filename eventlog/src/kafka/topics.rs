@@ -53,7 +53,7 @@ pub(super) fn settings_of_events(clock: EventsClock, replication: usize) -> Vec<
     ]
 }
 
-fn in_sync(replication: usize) -> &'static str {
+pub(super) fn in_sync(replication: usize) -> &'static str {
     if replication == REPLICATION { "2" } else { "1" }
 }
 

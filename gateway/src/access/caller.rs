@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use jiff::Timestamp;
 use recant_proto::id::CONTROL_SPACE;
 use serde::{Deserialize, Serialize};
 
@@ -108,17 +109,29 @@ struct Known {
     /// Absent for whoever calls from this machine, where no tokens are asked for.
     name: Option<String>,
     grants: Grants,
+    /// Until when its token counts, if it ever ends.
+    valid_until: Option<Timestamp>,
 }
 
 impl Caller {
     /// Someone whom a token names.
     pub fn named(name: impl Into<String>, grants: Grants) -> Caller {
-        Caller(Arc::new(Known { name: Some(name.into()), grants }))
+        Caller(Arc::new(Known { name: Some(name.into()), grants, valid_until: None }))
+    }
+
+    /// The same, until a time.
+    pub fn until(self, valid_until: Option<Timestamp>) -> Caller {
+        Caller(Arc::new(Known { name: self.0.name.clone(), grants: self.0.grants.clone(), valid_until }))
     }
 
     /// Whoever runs programs on this machine: everything is allowed, and nobody is named.
     pub fn of_this_machine() -> Caller {
-        Caller(Arc::new(Known { name: None, grants: Grants::all() }))
+        Caller(Arc::new(Known { name: None, grants: Grants::all(), valid_until: None }))
+    }
+
+    /// Until when its token counts, if it ever ends.
+    pub fn valid_until(&self) -> Option<Timestamp> {
+        self.0.valid_until
     }
 
     /// Whom the token names.

@@ -10,10 +10,12 @@ use axum::{
     middleware::{Next, from_fn_with_state},
     response::{IntoResponse, Response},
 };
-use jiff::Timestamp;
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
-use super::{Access, AddressRefused, Caller, Denied, Exceeded, Unauthenticated};
+use super::{
+    Access, AddressRefused, Admission, Caller, Denied, Exceeded, Unauthenticated,
+    admission::{last_of_session, last_of_stream},
+};
 use crate::problem::{Problem, Sort};
 
 /// Paths that tell nothing of what anybody wrote, and that are asked for before there is a token.
@@ -35,16 +37,31 @@ async fn check_addresses(State(access): State<Arc<Access>>, request: Request, ne
 }
 
 async fn authenticate(State(access): State<Arc<Access>>, mut request: Request, next: Next) -> Response {
-    if !OPEN_PATHS.contains(&request.uri().path()) {
-        match access.authenticate(request.headers(), Timestamp::now()).await {
-            Ok(caller) => request.extensions_mut().insert(caller),
-            Err(unauthenticated) => {
-                tracing::debug!(reason = unauthenticated.as_str(), "a caller was refused");
-                return unauthenticated.into_response();
-            }
-        };
+    if OPEN_PATHS.contains(&request.uri().path()) {
+        return next.run(request).await;
     }
-    next.run(request).await
+    let admission = match Admission::of(&access, request.headers()).await {
+        Ok(admission) => admission,
+        Err(unauthenticated) => {
+            tracing::debug!(reason = unauthenticated.as_str(), "a caller was refused");
+            return unauthenticated.into_response();
+        }
+    };
+    request.extensions_mut().insert(admission.caller().clone());
+    request.extensions_mut().insert(admission.clone());
+    let path = request.uri().path();
+    let last = if path == "/mcp" { last_of_session } else { last_of_stream };
+    // What only asks can be broken off. What writes is in the log, or will be, whoever waits for the answer.
+    let only_asks = request.method() == Method::GET || path.ends_with("/pull");
+    let answered = if only_asks {
+        tokio::select! {
+            answered = next.run(request) => answered,
+            ended = admission.clone().ended() => Problem::from(ended).into_response(),
+        }
+    } else {
+        next.run(request).await
+    };
+    admission.lasting(answered, last)
 }
 
 /// Off unless the settings name origins: then no origin is allowed, and browsers let no page read an answer.

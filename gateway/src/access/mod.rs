@@ -9,8 +9,10 @@
 //! not start. All settings are in one file ([`settings`]), read again when it changes.
 
 mod addresses;
+mod admission;
 mod admit;
 mod caller;
+mod destinations;
 pub mod gate;
 mod keys;
 mod oidc;
@@ -33,11 +35,13 @@ use arc_swap::ArcSwap;
 use axum::http::{HeaderMap, header};
 use axum_server::tls_rustls::RustlsConfig;
 use jiff::Timestamp;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, watch};
 
 pub use addresses::AddressRefused;
+pub use admission::{Admission, Ended};
 pub use admit::{admit, right_for};
 pub use caller::{Caller, Denied, Grants, Right};
+pub use destinations::{DestinationRefused, Destinations};
 pub use quota::{Exceeded, Quotas, StreamPermit};
 pub use tls::install_provider;
 pub use tokens::{NewToken, TOKEN_PREFIX};
@@ -105,6 +109,8 @@ pub struct Access {
     listen: SocketAddr,
     file: Option<PathBuf>,
     current: ArcSwap<Current>,
+    /// How often the settings were read: changes when they have changed.
+    readings: watch::Sender<u64>,
     quotas: Arc<Quotas>,
     tls: Option<Mutex<Tls>>,
 }
@@ -115,6 +121,7 @@ struct Current {
     tokens: Tokens,
     oidc: Option<Oidc>,
     addresses: Addresses,
+    destinations: Arc<Destinations>,
 }
 
 impl Access {
@@ -124,6 +131,7 @@ impl Access {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             file: None,
             current: ArcSwap::from_pointee(Current::default()),
+            readings: watch::Sender::new(0),
             quotas: Arc::default(),
             tls: None,
         }
@@ -144,7 +152,14 @@ impl Access {
         };
         let quotas = Arc::new(Quotas::default());
         quotas.set(settings.quota);
-        Ok(Access { listen, file: file.map(Path::to_owned), current: ArcSwap::from_pointee(current), quotas, tls })
+        Ok(Access {
+            listen,
+            file: file.map(Path::to_owned),
+            current: ArcSwap::from_pointee(current),
+            readings: watch::Sender::new(0),
+            quotas,
+            tls,
+        })
     }
 
     /// What an operator should be told at start.
@@ -176,6 +191,11 @@ impl Access {
     /// What each space may use.
     pub fn quotas(&self) -> &Arc<Quotas> {
         &self.quotas
+    }
+
+    /// Where changes may be pushed to.
+    pub fn destinations(&self) -> Arc<Destinations> {
+        self.current().destinations.clone()
     }
 
     /// Who calls.
@@ -222,12 +242,18 @@ impl Access {
             Ok((current, settings)) => {
                 self.quotas.set(settings.quota);
                 self.current.store(Arc::new(current));
+                self.readings.send_modify(|readings| *readings += 1);
                 tracing::info!("the access settings were read again");
             }
             Err(error) => {
                 tracing::warn!(%error, "the access settings cannot be read; those from before go on to count");
             }
         }
+    }
+
+    /// Changes when the settings have changed.
+    fn readings(&self) -> watch::Receiver<u64> {
+        self.readings.subscribe()
     }
 
     fn current(&self) -> Arc<Current> {
@@ -253,7 +279,8 @@ impl Current {
         let tokens = Tokens::of(&settings.token)?;
         let oidc = settings.oidc.as_ref().map(Oidc::of).transpose()?;
         let addresses = Addresses::of(&settings)?;
-        Ok((Current { text, tokens, oidc, addresses }, settings))
+        let destinations = Arc::new(Destinations::of(&settings.webhooks)?);
+        Ok((Current { text, tokens, oidc, addresses, destinations }, settings))
     }
 
     fn authenticates(&self) -> bool {

@@ -1,5 +1,6 @@
 //! JWTs of an OIDC issuer: signature, issuer, audience, times, and what their claims grant.
 
+use jiff::Timestamp;
 use jsonwebtoken::{Algorithm, AlgorithmFamily, DecodingKey, Validation, decode, decode_header, errors::ErrorKind};
 use recant_proto::id::ID_BYTES_MAX;
 use serde_json::{Map, Value};
@@ -56,7 +57,9 @@ impl Oidc {
             .get(&self.settings.name_claim)
             .and_then(Value::as_str)
             .filter(|name| (1..=ID_BYTES_MAX).contains(&name.len()));
-        Ok(Caller::named(name.ok_or(Unauthenticated::Forged)?, self.grants(&claims)))
+        let caller = Caller::named(name.ok_or(Unauthenticated::Forged)?, self.grants(&claims));
+        let expires_s = claims.get("exp").and_then(Value::as_f64).unwrap_or_default() as i64;
+        Ok(caller.until(Timestamp::from_second(expires_s.saturating_add(self.settings.clock_skew_s.into())).ok()))
     }
 
     fn validation(&self, algorithm: Algorithm) -> Validation {

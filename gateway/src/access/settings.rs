@@ -24,6 +24,10 @@
 //! certificate = "/etc/recant/tls.crt"
 //! key = "/etc/recant/tls.key"
 //!
+//! [webhooks]                                  # where changes may be pushed to; nowhere, without
+//! hosts = ["hooks.example.com", "*.example.org"]
+//! networks = ["10.1.0.0/16"]                  # addresses that are not public, or are reached by http
+//!
 //! [quota]                                     # of each space that has none of its own
 //! events_per_s = 1000
 //! bytes_per_s = 10_000_000
@@ -59,9 +63,24 @@ pub struct Settings {
     pub oidc: Option<OidcSettings>,
     /// Certificate and key; plain HTTP without.
     pub tls: Option<TlsSettings>,
+    /// Where changes may be pushed to.
+    #[serde(default)]
+    pub webhooks: WebhookSettings,
     /// What each space may use.
     #[serde(default)]
     pub quota: QuotaSettings,
+}
+
+/// Where changes may be pushed to: nowhere, unless it is listed.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WebhookSettings {
+    /// Names, or `*.` and what they end with.
+    #[serde(default)]
+    pub hosts: Vec<String>,
+    /// Networks such as `10.1.0.0/16`: only there addresses may be other than public, or reached without TLS.
+    #[serde(default)]
+    pub networks: Vec<String>,
 }
 
 /// A bearer token, of which only the hash is kept.

@@ -84,8 +84,9 @@ fn known(settings: &TokenSettings) -> Result<Known, AccessError> {
     if !(1..=ID_BYTES_MAX).contains(&name.len()) || spaces.is_empty() {
         return Err(wrong("it must have a name of at most 256 bytes, and rights in some space"));
     }
-    let caller = Caller::named(name.as_str(), spaces.clone());
-    Ok(Known { hash: *hash.as_bytes(), expires: expires.transpose()?, caller })
+    let expires = expires.transpose()?;
+    let caller = Caller::named(name.as_str(), spaces.clone()).until(expires);
+    Ok(Known { hash: *hash.as_bytes(), expires, caller })
 }
 
 #[cfg(test)]

@@ -78,6 +78,11 @@ impl Kafka {
         self.held.reader(partition)
     }
 
+    /// Whether it is served here.
+    pub(super) fn serves(&self, partition: u32) -> bool {
+        self.held.serves(partition)
+    }
+
     pub(super) fn applied(&self) -> watch::Receiver<Applied> {
         self.applied.clone()
     }

@@ -174,6 +174,15 @@ impl Host {
         self.reader(partition).is_ok()
     }
 
+    /// Whether a partition is processed here.
+    pub fn serves(&self, partition: u32) -> bool {
+        match &self.inner.kind {
+            Kind::Embedded(_) => true,
+            Kind::Kafka(kafka) => kafka.serves(partition),
+            Kind::Past(_) => false,
+        }
+    }
+
     /// Whether nothing can be appended here.
     pub fn is_read_only(&self) -> bool {
         matches!(self.inner.kind, Kind::Past(_))

@@ -14,6 +14,7 @@ mod retractions;
 mod serve;
 mod stalled;
 mod streamed;
+mod subscriptions;
 
 use std::{
     sync::Arc,
@@ -41,6 +42,7 @@ use crate::{
     host::{Host, HostError},
     problem::{Problem, Sort},
     stream::Streams,
+    subscriptions::Subscriptions,
 };
 
 /// What the gateway allows at once, and how long it waits.
@@ -99,6 +101,8 @@ pub struct Gateway {
     pub access: Arc<Access>,
     /// What is measured, if anything is.
     pub measures: Option<Registry>,
+    /// Named subscriptions, where anything is written.
+    pub subscriptions: Option<Subscriptions>,
     bodies: Arc<Semaphore>,
     requests: Arc<Semaphore>,
 }
@@ -112,7 +116,16 @@ impl Gateway {
         let bodies = Arc::new(Semaphore::new(limits.bodies_bytes_max / BODY_PERMIT_BYTES));
         let requests = Arc::new(Semaphore::new(limits.requests_max));
         let access = Arc::new(Access::of_this_machine());
-        Gateway { host, streams, limits: Arc::new(limits), access, measures: None, bodies, requests }
+        Gateway {
+            host,
+            streams,
+            limits: Arc::new(limits),
+            access,
+            measures: None,
+            subscriptions: None,
+            bodies,
+            requests,
+        }
     }
 
     /// The same, for callers who are asked who they are.
@@ -123,6 +136,11 @@ impl Gateway {
     /// The same, showing what is measured.
     pub fn with_measures(self, measures: Registry) -> Gateway {
         Gateway { measures: Some(measures), ..self }
+    }
+
+    /// The same, with named subscriptions.
+    pub fn with_subscriptions(self, subscriptions: Subscriptions) -> Gateway {
+        Gateway { subscriptions: Some(subscriptions), ..self }
     }
 
     /// The space, if the caller may read it; else one that does not exist.
@@ -181,9 +199,15 @@ pub fn router(gateway: Gateway) -> Router {
         .routes(routes!(lists::digest))
         .routes(routes!(retractions::list, retractions::retract))
         .routes(routes!(retractions::reinstate))
+        .routes(routes!(subscriptions::list, subscriptions::make))
+        .routes(routes!(subscriptions::show, subscriptions::delete))
+        .routes(routes!(subscriptions::acknowledge))
+        .routes(routes!(subscriptions::parked, subscriptions::park))
+        .routes(routes!(subscriptions::retry))
         .layer(middleware::from_fn_with_state(gateway.clone(), one_of_so_many));
     let unbounded = OpenApiRouter::new()
         .routes(routes!(streamed::changes))
+        .routes(routes!(subscriptions::pull))
         .routes(routes!(measured::metrics))
         .routes(routes!(health::healthz))
         .routes(routes!(health::readyz));

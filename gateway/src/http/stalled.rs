@@ -18,6 +18,9 @@ use tokio::{
     time::{Instant, Sleep, sleep},
 };
 
+/// What the system holds of what is sent on a connection and not yet taken; it doubles it for its own needs.
+const SEND_BUFFER_BYTES: usize = 128 << 10;
+
 /// Accepts connections within bounds.
 #[derive(Debug, Clone)]
 pub(super) struct Bounded {
@@ -41,7 +44,13 @@ impl<S> Accept<TcpStream, S> for Bounded {
             Ok(place) => place,
             Err(_) => return ready(Err(io::Error::other("too many connections are open"))),
         };
-        ready(stream.set_nodelay(true).map(|()| (Watched::new(stream, self.stalled_max, place), service)))
+        // Beyond what the process holds for a connection the system would hold megabytes for one that does not read.
+        let bounded = socket2::SockRef::from(&stream).set_send_buffer_size(SEND_BUFFER_BYTES);
+        ready(
+            bounded
+                .and_then(|()| stream.set_nodelay(true))
+                .map(|()| (Watched::new(stream, self.stalled_max, place), service)),
+        )
     }
 }
 

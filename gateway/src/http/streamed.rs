@@ -1,6 +1,6 @@
 //! `GET changes`: the change stream as Server-Sent Events, or by long poll.
 
-use std::{convert::Infallible, time::Duration};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use axum::{
     Json,
@@ -22,8 +22,9 @@ use super::{
 use crate::{
     access::{Caller, StreamPermit},
     changes::From,
+    host::{Host, HostError},
     problem::Problem,
-    stream::{Filter, Follower, Framer, Selection, Told, frames},
+    stream::{Content, Filter, Follower, Framer, Selection, Streamed, Told, frames},
 };
 
 const EVENT_STREAM: &str = "text/event-stream";
@@ -67,6 +68,10 @@ pub(super) struct Following {
     /// Digests, too.
     #[serde(default)]
     digests: bool,
+    /// `metadata`, or `full`: with the text and the attributes of each node.
+    #[serde(default)]
+    #[param(inline)]
+    content: Content,
     /// Server-Sent Events: a heartbeat after so many milliseconds in which nothing was told.
     #[param(value_type = Option<u32>, maximum = 600000)]
     heartbeat_ms: Option<Milliseconds>,
@@ -160,8 +165,10 @@ pub(super) async fn changes(
         Ok::<_, Problem>((gateway.streams.follow(space, from, following.selection()).await?, items_max))
     };
     match begun.await {
-        Ok((follower, _)) if wants_events || !accepts.contains("json") => events(follower, &following, permit),
-        Ok((follower, items_max)) => match poll(follower, &following, items_max).await {
+        Ok((follower, _)) if wants_events || !accepts.contains("json") => {
+            events(gateway.host.clone(), space.to_owned(), follower, &following, permit)
+        }
+        Ok((follower, items_max)) => match poll(&gateway.host, space, follower, &following, items_max).await {
             Ok(polled) => Json(polled).into_response(),
             Err(problem) => problem.into_response(),
         },
@@ -186,7 +193,7 @@ fn event_stream(body: Body) -> Response {
 }
 
 /// A stream that goes on as its reader takes what it is sent: whoever does not read costs nothing but what it holds.
-fn events(mut follower: Follower, following: &Following, permit: StreamPermit) -> Response {
+fn events(host: Host, space: String, mut follower: Follower, following: &Following, permit: StreamPermit) -> Response {
     let heartbeat = following.heartbeat_ms.map_or(HEARTBEAT, Duration::from).max(HEARTBEAT_MIN);
     let framer = Framer::new(follower.selection().clone());
     let mut told = String::new();
@@ -194,8 +201,18 @@ fn events(mut follower: Follower, following: &Following, permit: StreamPermit) -
     if let Some(last) = follower.take_owed() {
         framer.end(&last, &mut told);
     }
-    let telling =
-        Telling { follower, framer, heartbeat, told, told_at: Instant::now(), is_over: false, _permit: permit };
+    let telling = Telling {
+        host,
+        space,
+        content: following.content,
+        follower,
+        framer,
+        heartbeat,
+        told,
+        told_at: Instant::now(),
+        is_over: false,
+        _permit: permit,
+    };
     let chunks = futures_util::stream::unfold(telling, |mut telling| async move {
         let chunk = telling.chunk().await?;
         Some((Ok::<Bytes, Infallible>(chunk), telling))
@@ -205,6 +222,10 @@ fn events(mut follower: Follower, following: &Following, permit: StreamPermit) -
 
 /// A follower who is being told.
 struct Telling {
+    /// Which has what the nodes say.
+    host: Host,
+    space: String,
+    content: Content,
     follower: Follower,
     framer: Framer,
     heartbeat: Duration,
@@ -225,8 +246,10 @@ impl Telling {
             }
             match self.follower.next(self.heartbeat).await {
                 Ok(Told::Record(record)) => {
-                    self.framer.record(&record, &mut self.told);
-                    self.take_what_is_at_hand();
+                    if let Err(error) = self.tell(&record).await {
+                        frames::problem(&mut self.told, &error.into(), RETRY_MS_MIN);
+                        self.is_over = true;
+                    }
                     // A filter that leaves everything out does not keep its follower behind.
                     if self.told.is_empty() && self.told_at.elapsed() >= self.heartbeat {
                         let cursor = frames::cursor_of(&record.change);
@@ -251,42 +274,70 @@ impl Telling {
         Some(Bytes::from(std::mem::take(&mut self.told)))
     }
 
-    fn take_what_is_at_hand(&mut self) {
-        while self.told.len() < CHUNK_BYTES
+    /// Tells a record, and what is at hand after it.
+    async fn tell(&mut self, record: &Arc<Streamed>) -> Result<(), HostError> {
+        if self.content == Content::Metadata {
+            self.framer.record(record, record.json(), &mut self.told);
+            while self.told.len() < CHUNK_BYTES
+                && let Some(record) = self.follower.at_hand()
+            {
+                self.framer.record(&record, record.json(), &mut self.told);
+            }
+            return Ok(());
+        }
+        let mut records = vec![record.clone()];
+        while records.len() < self.content.at_once(usize::MAX)
             && let Some(record) = self.follower.at_hand()
         {
-            self.framer.record(&record, &mut self.told);
+            records.push(record);
         }
+        let wanted: Vec<_> =
+            records.iter().filter(|record| self.follower.selection().lets_through(&record.change)).cloned().collect();
+        let mut bodies = self.content.of(&self.host, &self.space, &wanted).await?.into_iter();
+        for record in &records {
+            let body = if self.follower.selection().lets_through(&record.change) { bodies.next() } else { None };
+            // One that is not wanted may still end its cascade.
+            self.framer.record(record, body.as_deref().unwrap_or_default(), &mut self.told);
+        }
+        Ok(())
     }
 }
 
-async fn poll(mut follower: Follower, following: &Following, items_max: usize) -> Result<Polled, Problem> {
+async fn poll(
+    host: &Host,
+    space: &str,
+    mut follower: Follower,
+    following: &Following,
+    items_max: usize,
+) -> Result<Polled, Problem> {
+    let items_max = following.content.at_once(items_max);
     let deadline = Instant::now() + following.wait_ms.map_or(POLL, Duration::from).min(POLL_MAX);
     let selection = follower.selection().clone();
     let mut polled = Polled { items: Vec::new(), cursor: String::new(), caught_up: false };
-    while polled.items.len() < items_max {
+    let mut records = Vec::new();
+    while records.len() < items_max {
         let patience = deadline.saturating_duration_since(Instant::now());
         match follower.next(patience).await? {
             Told::Record(record) => {
                 polled.cursor = frames::cursor_of(&record.change).unwrap_or_default();
                 polled.caught_up = false;
-                if selection.lets_through(&record.change)
-                    && let Ok(item) = RawValue::from_string(record.json().to_owned())
-                {
-                    polled.items.push(item);
+                if selection.lets_through(&record.change) {
+                    records.push(record);
                 }
             }
             Told::CaughtUp(cursor) | Told::Nothing(cursor) => {
                 polled.cursor = cursor;
                 polled.caught_up = true;
-                if !polled.items.is_empty() || Instant::now() >= deadline {
+                if !records.is_empty() || Instant::now() >= deadline {
                     break;
                 }
             }
             Told::Behind => {}
-            Told::Over if polled.cursor.is_empty() => return Err(crate::host::HostError::Closing.into()),
+            Told::Over if polled.cursor.is_empty() => return Err(HostError::Closing.into()),
             Told::Over => break,
         }
     }
+    let told = following.content.of(host, space, &records).await?;
+    polled.items = told.into_iter().filter_map(|item| RawValue::from_string(item.into_owned()).ok()).collect();
     Ok(polled)
 }

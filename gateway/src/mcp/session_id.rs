@@ -7,6 +7,7 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use axum::{
@@ -15,10 +16,10 @@ use axum::{
     middleware::Next,
     response::{IntoResponse, Response},
 };
-use rmcp::transport::streamable_http_server::session::{SessionId, local::LocalSessionManager};
+use rmcp::transport::streamable_http_server::session::{SessionId, SessionManager as _, local::LocalSessionManager};
 use subtle::ConstantTimeEq;
 
-use crate::access::Caller;
+use crate::access::{Admission, Caller};
 
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 
@@ -26,6 +27,11 @@ const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const SESSIONS_MAX: usize = 2_000;
 /// So many of one caller, so that none can take the place of all others.
 const SESSIONS_OF_CALLER_MAX: usize = 200;
+
+/// So often it is noticed that a session has ended by itself.
+const LOOK_AFTER: Duration = Duration::from_secs(60);
+/// So long after its token a session ends.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Hexadecimal digits of the hash that an id carries.
 const SEAL_DIGITS: usize = 32;
@@ -85,6 +91,7 @@ impl Binding {
 
 /// Translates ids on the way in and out.
 pub async fn bind(State(binding): State<Arc<Binding>>, caller: Caller, mut request: Request, next: Next) -> Response {
+    let admission = request.extensions().get::<Admission>().cloned();
     let given = request.headers().get(SESSION_ID).cloned();
     let begins = given.is_none();
     match given {
@@ -106,12 +113,36 @@ pub async fn bind(State(binding): State<Arc<Binding>>, caller: Caller, mut reque
     if let Some(session) = headers.get(SESSION_ID).and_then(|session| session.to_str().ok()) {
         if begins {
             binding.note_begun(&caller, session);
+            if let Some(admission) = admission {
+                tokio::spawn(end_with(admission, binding.clone(), session.into()));
+            }
         }
         if let Ok(bound) = HeaderValue::from_str(&binding.bound(session, &caller)) {
             headers.insert(SESSION_ID, bound);
         }
     }
     response
+}
+
+/// Ends a session with the token that it was begun with, for as long as there is one.
+async fn end_with(admission: Admission, binding: Arc<Binding>, session: SessionId) {
+    let ended = admission.ended();
+    tokio::pin!(ended);
+    loop {
+        tokio::select! {
+            _ = &mut ended => break,
+            () = tokio::time::sleep(LOOK_AFTER) => {
+                if !binding.sessions.sessions.read().await.contains_key(&session) {
+                    return;
+                }
+            }
+        }
+    }
+    // Its streams say why they end, and need a moment for that.
+    tokio::time::sleep(LAST_WORDS).await;
+    if let Err(error) = binding.sessions.close_session(&session).await {
+        tracing::debug!(%error, "a session had ended by itself");
+    }
 }
 
 #[cfg(test)]

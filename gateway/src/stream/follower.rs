@@ -7,7 +7,9 @@ use recant_proto::v1::Change;
 use tokio::{sync::watch, time::Instant};
 
 use super::{
-    Place, Selection, Streams, over,
+    Place, Selection, Streams,
+    lag::{Lag, passed},
+    over,
     ring::{Next, Streamed, Subscription},
     tail,
 };
@@ -49,6 +51,8 @@ pub struct Follower {
     is_live: bool,
     is_told_caught_up: bool,
     is_over: watch::Receiver<bool>,
+    /// For measures.
+    lag: Arc<Lag>,
     _place: Place,
 }
 
@@ -63,6 +67,9 @@ impl Follower {
         place: Place,
     ) -> Follower {
         let is_over = streams.is_over();
+        let (ring, space) = subscription.of();
+        let lag = Arc::new(Lag::new(ring, space, next));
+        streams.inner.lags.add(&lag);
         Follower {
             streams,
             partition,
@@ -74,6 +81,7 @@ impl Follower {
             is_live: false,
             is_told_caught_up: false,
             is_over,
+            lag,
             _place: place,
         }
     }
@@ -90,7 +98,9 @@ impl Follower {
 
     /// The next record if it is at hand.
     pub fn at_hand(&mut self) -> Option<Arc<Streamed>> {
-        self.waiting.pop_front()
+        let record = self.waiting.pop_front()?;
+        self.lag.told_to(record.offset + 1);
+        Some(record)
     }
 
     /// The next record, or what else there is to say; waits at most so long.
@@ -100,7 +110,7 @@ impl Follower {
             if *self.is_over.borrow() {
                 return Ok(Told::Over);
             }
-            if let Some(record) = self.waiting.pop_front() {
+            if let Some(record) = self.at_hand() {
                 return Ok(Told::Record(record));
             }
             if let Some(told) = self.look(deadline).await? {
@@ -125,12 +135,14 @@ impl Follower {
             Next::InLog if self.is_live => {
                 self.is_live = false;
                 self.is_told_caught_up = false;
+                passed();
                 return Ok(Some(Told::Behind));
             }
             Next::InLog => self.read_log().await?,
             Next::Nothing { next, processed } => {
                 self.is_live = true;
                 self.next = self.next.max(next);
+                self.lag.told_to(self.next);
                 let cursor = cursor_behind(self.streams.inner.host.log().incarnation(), self.partition, processed);
                 if !self.is_told_caught_up {
                     self.is_told_caught_up = true;

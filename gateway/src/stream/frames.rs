@@ -39,13 +39,13 @@ impl Framer {
         Framer { selection, begun: None }
     }
 
-    /// Writes what is told of a record; nothing, if that is not wanted.
-    pub fn record(&mut self, record: &Streamed, frames: &mut String) {
+    /// Writes what is told of a record, in JSON; nothing, if that is not wanted.
+    pub fn record(&mut self, record: &Streamed, json: &str, frames: &mut String) {
         let change = &record.change;
         let is_wanted = self.selection.lets_through(change);
         if change.digest.is_some() {
             if is_wanted {
-                frame(frames, "digest", cursor_of(change).as_deref(), record.json());
+                frame(frames, "digest", cursor_of(change).as_deref(), json);
             }
             return;
         }
@@ -54,7 +54,7 @@ impl Framer {
             self.begun = Some(cascade_of(change).to_owned());
         }
         if is_wanted && change.summary.is_none() {
-            frame(frames, "change", cursor_of(change).as_deref(), record.json());
+            frame(frames, "change", cursor_of(change).as_deref(), json);
         }
         if is_last(change) && self.begun.take().is_some() {
             self.end(change, frames);
@@ -192,7 +192,7 @@ mod tests {
         let told = |selection: Selection| {
             let mut framer = Framer::new(selection);
             let mut frames = String::new();
-            stream.iter().for_each(|record| framer.record(record, &mut frames));
+            stream.iter().for_each(|record| framer.record(record, record.json(), &mut frames));
             frames
         };
         let all = told(Selection::default());
@@ -211,7 +211,8 @@ mod tests {
     #[test]
     fn an_end_has_a_place_of_its_own() {
         let mut frames = String::new();
-        Framer::new(Selection::default()).record(&record(7, 2, 2, "action"), &mut frames);
+        let last = record(7, 2, 2, "action");
+        Framer::new(Selection::default()).record(&last, last.json(), &mut frames);
         let ids: Vec<ChangeId> = frames
             .lines()
             .filter_map(|line| line.strip_prefix("id: "))

@@ -8,9 +8,11 @@
 //! What is told is decided by [`Selection`]: a [`Filter`], and each cascade between its begin and its end ([`frames`]). Nothing is
 //! buffered until a cascade is whole: each change says which of how many it is.
 
+mod content;
 mod filter;
 mod follower;
 pub mod frames;
+mod lag;
 mod ring;
 mod tail;
 
@@ -22,13 +24,14 @@ use std::sync::{
 use recant_eventlog::{LogError, Topic};
 use tokio::sync::{Semaphore, watch};
 
-use self::ring::Ring;
 pub use self::{
+    content::Content,
     filter::{Filter, Selection},
     follower::{Follower, Told},
     frames::Framer,
     ring::Streamed,
 };
+use self::{lag::Lags, ring::Ring};
 use crate::{
     changes::{self, From},
     host::{Host, HostError},
@@ -53,6 +56,7 @@ struct Inner {
     rings: Vec<Ring>,
     catching_up: Semaphore,
     followers: AtomicUsize,
+    lags: Arc<Lags>,
     /// Turns true when the server is told to end.
     is_over: watch::Sender<bool>,
 }
@@ -77,9 +81,11 @@ impl Streams {
             rings,
             catching_up: Semaphore::new(CATCHING_UP_MAX),
             followers: AtomicUsize::new(0),
+            lags: Arc::default(),
             is_over: watch::Sender::new(false),
         };
         let streams = Streams { inner: Arc::new(inner) };
+        streams.inner.lags.measure();
         for (partition, _) in (0..).zip(&streams.inner.rings) {
             tokio::spawn(tail::read(streams.clone(), partition));
         }
@@ -115,13 +121,13 @@ impl Streams {
     }
 
     /// Whether all streams are to end.
-    fn is_over(&self) -> watch::Receiver<bool> {
+    pub(crate) fn is_over(&self) -> watch::Receiver<bool> {
         self.inner.is_over.subscribe()
     }
 }
 
 /// Waits until all streams are to end.
-async fn over(is_over: &mut watch::Receiver<bool>) {
+pub(crate) async fn over(is_over: &mut watch::Receiver<bool>) {
     // It ends, too, if there is nobody left who could say so.
     let _ = is_over.wait_for(|is_over| *is_over).await;
 }

@@ -6,11 +6,14 @@
 use std::{
     collections::{HashMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    time::Instant,
 };
 
+use prost::Message;
 use recant_proto::v1::Change;
 use tokio::sync::Notify;
 
+use super::lag::Behind;
 use crate::outcome::change_json;
 
 /// A record of the stream, decoded once.
@@ -23,6 +26,7 @@ pub struct Streamed {
     json: OnceLock<String>,
     /// Of the record as it lies in the log.
     bytes: usize,
+    read_at: Instant,
 }
 
 /// A record takes about so many times its bytes: decoded, as JSON, and what holds them.
@@ -30,8 +34,25 @@ const BYTES_FACTOR: usize = 4;
 const BYTES_BESIDE: usize = 512;
 
 impl Streamed {
-    pub(super) fn new(offset: u64, change: Change, record_bytes: usize) -> Streamed {
-        Streamed { offset, change, json: OnceLock::new(), bytes: record_bytes * BYTES_FACTOR + BYTES_BESIDE }
+    pub(crate) fn new(offset: u64, change: Change, record_bytes: usize) -> Streamed {
+        Streamed {
+            offset,
+            change,
+            json: OnceLock::new(),
+            bytes: record_bytes * BYTES_FACTOR + BYTES_BESIDE,
+            read_at: Instant::now(),
+        }
+    }
+
+    /// A change that was kept elsewhere, and lies nowhere in the topic.
+    pub(crate) fn of(change: Change) -> Streamed {
+        let bytes = change.encoded_len();
+        Streamed::new(u64::MAX, change, bytes)
+    }
+
+    /// What it takes in memory, about.
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// It in JSON, made once for all who are told it.
@@ -120,6 +141,15 @@ impl Ring {
         self.lock().processed = processed;
     }
 
+    /// How far one who follows a space is behind that is told of this offset next.
+    pub(super) fn behind(&self, space: &str, next: u64) -> Behind {
+        let inner = self.lock();
+        let Some(followed) = inner.spaces.get(space) else { return Behind::default() };
+        let first = followed.records.partition_point(|record| record.offset < next);
+        let since = followed.records.get(first).map(|oldest| oldest.read_at.elapsed());
+        Behind { records: (followed.records.len() - first) as u64, since: since.unwrap_or_default() }
+    }
+
     /// Follows a space from now on.
     pub(super) fn subscribe(&self, space: &str) -> Subscription {
         let mut inner = self.lock();
@@ -168,6 +198,11 @@ pub(super) struct Subscription {
 }
 
 impl Subscription {
+    /// The ring, and the space.
+    pub(super) fn of(&self) -> (Ring, Arc<str>) {
+        (self.ring.clone(), self.space.clone())
+    }
+
     /// The space.
     pub(super) fn space(&self) -> &str {
         &self.space
@@ -234,6 +269,7 @@ mod tests {
         assert_eq!(offsets(one.from(11, 10)), [12, 14]);
         assert_eq!(offsets(other.from(13, 10)), [13]);
         assert!(matches!(one.from(15, 10), Next::Nothing { next: 15, .. }));
+        assert_eq!([11, 13, 15].map(|next| ring.behind("one", next).records), [2, 1, 0]);
     }
 
     /// Protects memory: what is kept is within the bound, and goes with the last who follows.

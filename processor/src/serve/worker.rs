@@ -205,7 +205,7 @@ fn one_life(
         }
         if let Life::Serving(serving) = &mut life {
             if held.is_none() {
-                held = Some(work.held.hold(work.partition, reader.clone()));
+                held = Some(work.held.hold_served(work.partition, reader.clone()));
                 begins_to_serve(serving);
             }
             if serving.is_idle() {

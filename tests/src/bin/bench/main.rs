@@ -19,6 +19,7 @@ mod retractions;
 mod settings;
 mod spaces;
 mod streams;
+mod subscribers;
 mod travel;
 mod workload;
 
@@ -45,7 +46,7 @@ const CASCADE_CHANGES: u64 = 5_000_000;
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error(
-        "no benchmark is called {0}; there are: heart, w1 to w5, w2_tenfold, ingest, opening, spaces, reading, settings, replay, what_if, as_of, retractions, verify, kafka, cascade, gateway (memory is a program of its own)"
+        "no benchmark is called {0}; there are: heart, w1 to w5, w2_tenfold, ingest, opening, spaces, reading, settings, replay, what_if, as_of, retractions, verify, kafka, cascade, gateway, subscribers (memory is a program of its own)"
     )]
     UnknownName(String),
     #[error(transparent)]
@@ -97,7 +98,8 @@ fn run(name: Option<&str>, given_events: Option<u32>) -> Result<(), Failure> {
             run_verify()?;
             run_kafka(KAFKA_EVENTS)?;
             run_cascade(CASCADE_CHANGES)?;
-            run_gateway()
+            run_gateway()?;
+            run_subscribers()
         }
         Some("heart") => run_heart(&HEART),
         Some("ingest") => run_ingest(ingest_events),
@@ -108,6 +110,7 @@ fn run(name: Option<&str>, given_events: Option<u32>) -> Result<(), Failure> {
         Some("kafka") => run_kafka(given_events.map_or(KAFKA_EVENTS, u64::from)),
         Some("cascade") => run_cascade(given_events.map_or(CASCADE_CHANGES, u64::from)),
         Some("gateway") => run_gateway(),
+        Some("subscribers") => run_subscribers(),
         Some("replay") => run_replay(),
         Some("what_if") => run_what_if(),
         Some("as_of") => run_as_of(),
@@ -129,6 +132,14 @@ fn run_gateway() -> Result<(), Failure> {
     let object = figures.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
     std::fs::create_dir_all(RESULTS)?;
     Ok(std::fs::write(format!("{RESULTS}/gateway.json"), format!("{:#}\n", Value::Object(object)))?)
+}
+
+fn run_subscribers() -> Result<(), Failure> {
+    writeln!(
+        io::stdout(),
+        "subscribers: from the sending of an event to the receipt of its changes; all on this machine"
+    )?;
+    say("subscribers", subscribers::measure().map_err(Failure::Gateway)?)
 }
 
 /// A workload of the heart, and how often what is done.
