@@ -15,6 +15,9 @@ use recant_proto::reject::{Code, Violation};
 use recant_replayer::replay::ReplayError;
 use serde::{Deserialize, Serialize};
 
+/// The code of the one problem that another process may not have.
+pub const ELSEWHERE: &str = "elsewhere";
+
 /// What a problem is to the one who asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Sort {
@@ -129,7 +132,7 @@ impl Problem {
             "event_too_large" | "text_too_large" | "body_too_large" => 413,
             "content_type" => 415,
             "too_many_requests" => 429,
-            "busy" | "elsewhere" | "not_ready" | "not_reached" | "closing" | "held" | "unreachable"
+            "busy" | ELSEWHERE | "not_ready" | "not_reached" | "closing" | "held" | "unreachable"
             | "fate_unknown" => 503,
             "disk_full" => 507,
             // The request can be read, and what it says cannot be done.

@@ -15,6 +15,7 @@
 mod appender;
 mod client;
 mod copy;
+mod members;
 mod membership;
 mod names;
 mod native;
@@ -51,6 +52,7 @@ use self::{
 };
 pub use self::{
     copy::CopyTarget,
+    members::{Announced, Announcements},
     membership::{Membership, Turn},
     names::Names,
     opening::NewLog,

@@ -53,6 +53,11 @@ impl<'a> Reading<'a> {
         self.moment.position
     }
 
+    /// Whether an event of the partition is applied.
+    pub(super) fn has(&self, event: Position) -> bool {
+        self.row.next_offset > event.offset
+    }
+
     /// The same space as of a time on the log's clock or a position, and only what its writers date to a time or before.
     pub fn at(self, as_of: Option<&str>, valid_at: Option<&str>) -> Result<Reading<'a>, Problem> {
         let mut moment = self.moment.clone();

@@ -155,7 +155,7 @@ pub(super) fn content_type(headers: &HeaderMap) -> (String, String) {
 /// A body that has come whole. Its bytes count among those of all bodies for as long as it lives.
 pub(super) struct Body {
     pub(super) bytes: Bytes,
-    _room: OwnedSemaphorePermit,
+    room: OwnedSemaphorePermit,
 }
 
 impl Body {
@@ -181,7 +181,7 @@ impl Body {
                     std::error::Error::source(&error).is_some_and(|cause| cause.to_string().contains("limit"));
                 if is_too_long { too_large() } else { Problem::wrong_request(format!("the body broke off: {error}")) }
             })?;
-            Ok(Body { bytes, _room: room })
+            Ok(Body { bytes, room })
         };
         let late = |_| {
             let detail = format!(
@@ -191,6 +191,11 @@ impl Body {
             Problem::new(Sort::CouldNot, "busy", "Too much is under way", detail)
         };
         tokio::time::timeout(limits.body_wait_max, come).await.map_err(late)?
+    }
+
+    /// Its bytes, and what they take of the room for all bodies.
+    pub(super) fn into_parts(self) -> (Bytes, OwnedSemaphorePermit) {
+        (self.bytes, self.room)
     }
 
     /// The JSON in it.

@@ -1,7 +1,8 @@
 //! HTTP: what `docs/how-to/serve.md` shows, and `/openapi.json` describes, made from these very handlers.
 //!
 //! A handler reads what it was asked ([`ask`]), has the caller's right looked at ([`Gateway::seen`], [`Gateway::admit`]), asks the host,
-//! and answers in the shapes of [`recant_projections::query`] ([`answer`]). What goes wrong is a [`Problem`].
+//! and answers in the shapes of [`recant_projections::query`] ([`answer`]). What goes wrong is a [`Problem`]. Where several processes share
+//! a log, whoever gets a question has it answered where the state is ([`route`]).
 
 mod answer;
 mod ask;
@@ -11,6 +12,7 @@ mod lists;
 mod measured;
 mod nodes;
 mod retractions;
+mod route;
 mod serve;
 mod stalled;
 mod streamed;
@@ -168,8 +170,7 @@ struct Described;
 
 /// All paths.
 pub fn router(gateway: Gateway) -> Router {
-    let bounded = OpenApiRouter::with_openapi(Described::openapi())
-        .routes(routes!(events::publish))
+    let mut of_the_state = OpenApiRouter::with_openapi(Described::openapi())
         .routes(routes!(events::event))
         .routes(routes!(nodes::list))
         .routes(routes!(nodes::node))
@@ -180,7 +181,13 @@ pub fn router(gateway: Gateway) -> Router {
         .routes(routes!(lists::rejected))
         .routes(routes!(lists::digest))
         .routes(routes!(retractions::list, retractions::retract))
-        .routes(routes!(retractions::reinstate))
+        .routes(routes!(retractions::reinstate));
+    if gateway.host.shares_its_log() {
+        let answer = middleware::from_fn_with_state(gateway.clone(), route::answer_where_the_state_is);
+        of_the_state = of_the_state.layer(answer);
+    }
+    let bounded = of_the_state
+        .routes(routes!(events::publish))
         .layer(middleware::from_fn_with_state(gateway.clone(), one_of_so_many));
     let unbounded = OpenApiRouter::new()
         .routes(routes!(streamed::changes))
