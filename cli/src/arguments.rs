@@ -355,7 +355,7 @@ pub struct List {
     /// Go on after a page: its `next`
     #[arg(long, value_name = "CURSOR")]
     pub cursor: Option<String>,
-    /// At most so many nodes
+    /// At most so many
     #[arg(long, default_value_t = 100, value_name = "N")]
     pub limit: usize,
 }

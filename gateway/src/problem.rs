@@ -103,6 +103,13 @@ impl Problem {
         Problem::new(Sort::CouldNot, "fate_unknown", "The fate of the event is not known", detail)
     }
 
+    /// Another process was asked to write something, and has not said what it did.
+    pub fn broken_off() -> Problem {
+        Problem::fate_unknown(
+            "the process that serves the space did not answer; ask for the event by its id, or send it again under the same id",
+        )
+    }
+
     /// A rule of the contract was broken; `sort` says whether by the input or by what it met.
     pub fn refused(sort: Sort, violation: &Violation) -> Problem {
         Problem::new(sort, violation.code.as_str(), violation.code.title(), violation.to_string())

@@ -3,7 +3,8 @@
 //! [`broker`] starts, stops, freezes and restarts a broker; [`python`] runs `confluent-kafka` and `cloudevents`, as other people's
 //! agents do. [`member`] is the real `recant serve`, [`victim`] one that kills itself at a named step, and
 //! [`matrix`] goes through all of these; [`load`] is what is appended
-//! meanwhile, and [`check`] says what must hold afterwards.
+//! meanwhile, and [`check`] says what must hold afterwards; [`questions`] asks several processes over HTTP, and the oracle what they
+//! had to answer.
 
 #![allow(
     clippy::unwrap_used,
@@ -19,6 +20,7 @@ pub mod load;
 pub mod matrix;
 pub mod member;
 pub mod python;
+pub mod questions;
 pub mod victim;
 
 use std::{
