@@ -20,7 +20,7 @@ use recant_tests::{
         member::Member,
         questions::Asking,
     },
-    served::{Answer, Caller},
+    served::{Answer, Caller, client},
 };
 use reqwest::{Method, StatusCode};
 use rustix::process::Signal;
@@ -309,4 +309,90 @@ async fn a_deposed_owner_answers_no_fenced_read() {
     }
     zombie.member.stop();
     heir.member.stop();
+}
+
+/// A session of an assistant with one process.
+struct Assistant {
+    url: String,
+    client: reqwest::Client,
+    session: Option<String>,
+}
+
+impl Assistant {
+    async fn begin(gateway: &Gateway) -> Assistant {
+        let url = format!("{}/mcp", gateway.caller.url);
+        let mut assistant = Assistant { url, client: client(), session: None };
+        let client_info = json!({"name": "coder", "version": "1"});
+        let begin = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client_info});
+        let begun = assistant.send(&json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": begin})).await;
+        assistant.session = Some(begun.headers()["mcp-session-id"].to_str().unwrap().to_owned());
+        assistant.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
+        assistant
+    }
+
+    async fn send(&self, message: &Value) -> reqwest::Response {
+        let mut request = self.client.post(&self.url).header("accept", "application/json, text/event-stream");
+        request = self.session.iter().fold(request, |request, session| request.header("mcp-session-id", session));
+        let response = request.timeout(PATIENCE).json(message).send().await.unwrap();
+        assert!(response.status().is_success(), "{response:?}");
+        response
+    }
+
+    /// What a request is answered with.
+    async fn ask(&self, method: &str, params: Value) -> Value {
+        let response = self.send(&json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})).await;
+        let told = response.text().await.unwrap();
+        let data = told.lines().filter_map(|line| line.strip_prefix("data:")).chain([told.as_str()]);
+        let mut messages = data.filter_map(|data| serde_json::from_str::<Value>(data).ok());
+        messages.find(|message| message["id"] == 1).unwrap()["result"].clone()
+    }
+
+    /// What a tool answers, which must be no refusal.
+    async fn call(&self, tool: &str, arguments: Value) -> Value {
+        let result = self.ask("tools/call", json!({"name": tool, "arguments": arguments})).await;
+        assert_ne!(result["isError"], true, "{tool}: {result}");
+        result["structuredContent"].clone()
+    }
+}
+
+/// One session, every space: calls are carried out where the state is, and what was shown there is a premise all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_assistant_is_answered_of_any_space_and_keeps_its_premises() {
+    const PARTITIONS: u32 = 4;
+    let (desk, instance) = (Desk::new(), instance("routing-mcp"));
+    log(&Broker::shared().address(), &instance, PARTITIONS);
+    let mut gateways = ["one", "other"].map(|name| Gateway::start(&desk, &instance, name, &[]));
+    wait_until_shared(&mut gateways, PARTITIONS as usize);
+    let assistant = Assistant::begin(&gateways[0]).await;
+    for space in &spaces(PARTITIONS) {
+        let said = json!({"space": space, "node": "o-1", "source": "web:portal", "text": "Our account is DE02."});
+        assert_eq!(assistant.call("remember", said).await["status"], "IN");
+        let first = json!({"space": space, "node": "b-1", "text": "Pay to DE02."});
+        let first = assistant.call("derive", first).await;
+        assert_eq!(first["premises"], json!([{"id": "o-1", "because": "shown"}]));
+        let other = story::observed("o-2", "file:contract", "The contract names account DE01.");
+        say(&gateways[1], space, "events", &other).await.ok();
+        let found = assistant.call("recall", json!({"space": space, "text": "contract"})).await;
+        assert_eq!(texts(found["items"].as_array().unwrap(), "id"), ["o-2"]);
+        let second = json!({"space": space, "node": "b-2", "text": "Ask which account."});
+        let second = assistant.call("derive", second).await;
+        let shown = second["premises"].as_array().unwrap();
+        assert_eq!(texts(shown, "id"), ["o-1", "o-2"], "in this space, and none of another's");
+        let taken_back = json!({"space": space, "sources": ["web:portal"], "reason": "taken over", "by": "kim"});
+        let preview = json!({"space": space, "sources": ["web:portal"]});
+        let [preview, decided] = [
+            assistant.call("preview_retraction", preview).await,
+            assistant.call("retract", taken_back).await,
+        ];
+        assert_eq!((&preview["changed"], &decided["changed"]), (&json!(3), &json!(3)));
+        let why = assistant.call("explain", json!({"space": space, "id": "b-2"})).await;
+        assert_eq!(why["nodes"][0]["status"], "OUT", "{why}");
+        let resource = assistant.ask("resources/read", json!({"uri": format!("recant://{space}/nodes/b-1")})).await;
+        assert!(text(&resource["contents"][0]["text"]).contains("\"OUT\""), "{resource}");
+        // Written by this assistant, in this session's run, whoever carried it out.
+        let nodes = ask(&gateways[1], space, "nodes?agent=coder&fresh=true").await.ok();
+        let runs: BTreeSet<&str> = texts(items(&nodes), "run").into_iter().collect();
+        assert_eq!((items(&nodes).len(), runs.len()), (3, 1), "{nodes}");
+    }
+    gateways.into_iter().for_each(|gateway| drop(gateway.member.stop()));
 }

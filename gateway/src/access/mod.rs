@@ -164,6 +164,11 @@ impl Access {
         told
     }
 
+    /// Whether callers need a token.
+    pub fn asks_who_calls(&self) -> bool {
+        self.current().authenticates()
+    }
+
     /// Whether the settings have a certificate.
     pub fn is_encrypted(&self) -> bool {
         self.tls.is_some()

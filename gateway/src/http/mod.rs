@@ -33,7 +33,10 @@ use prometheus::Registry;
 use prost::Message;
 use recant_proto::v1::Event;
 use tokio::sync::Semaphore;
-use utoipa::OpenApi;
+use utoipa::{
+    OpenApi,
+    openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme},
+};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use self::ask::Milliseconds;
@@ -152,6 +155,9 @@ impl Gateway {
 /// Bodies are counted in pieces of this size.
 const BODY_PERMIT_BYTES: usize = 1 << 10;
 
+/// What the document calls the token of a caller.
+const TOKEN_SCHEME: &str = "token";
+
 #[derive(OpenApi)]
 #[openapi(
     info(
@@ -194,13 +200,23 @@ pub fn router(gateway: Gateway) -> Router {
         .routes(routes!(measured::metrics))
         .routes(routes!(health::healthz))
         .routes(routes!(health::readyz));
-    let (router, document) = bounded.merge(unbounded).split_for_parts();
+    let (router, mut document) = bounded.merge(unbounded).split_for_parts();
+    if gateway.access.asks_who_calls() {
+        describe_tokens(&mut document);
+    }
     let document: Arc<str> = document.to_json().unwrap_or_default().into();
     router
         .route("/openapi.json", get(move || answer::document(document.clone())))
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)
         .with_state(gateway)
+}
+
+/// Every path wants a token, but for those that say otherwise.
+fn describe_tokens(document: &mut utoipa::openapi::OpenApi) {
+    let bearer = SecurityScheme::Http(HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build());
+    document.components.get_or_insert_default().add_security_scheme(TOKEN_SCHEME, bearer);
+    document.security = Some(vec![SecurityRequirement::new(TOKEN_SCHEME, Vec::<String>::new())]);
 }
 
 /// Answers only so many requests at once.

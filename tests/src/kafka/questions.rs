@@ -128,11 +128,16 @@ impl Asking {
     async fn until_answered(
         &self,
         random: &mut Random,
-        ask: impl AsyncFn(Caller) -> Result<reqwest::Response, reqwest::Error>,
+        method: Method,
+        space: &str,
+        path: &str,
+        body: Option<&Value>,
     ) -> Answer {
         let begun = Instant::now();
         loop {
-            if let Ok(response) = ask(self.any(random)).await
+            let request = self.any(random).request(method.clone(), space, path);
+            let request = body.iter().fold(request, |request, body| request.json(body));
+            if let Ok(response) = request.send().await
                 && response.status() != StatusCode::SERVICE_UNAVAILABLE
             {
                 let taken_ms = begun.elapsed().as_millis() as usize;
@@ -154,11 +159,8 @@ impl Asking {
             }
             let space = format!("w{number}-{}", written / EVENTS_OF_A_SPACE);
             let event = event(written % EVENTS_OF_A_SPACE, &mut random);
-            let answer = self
-                .until_answered(&mut random, async |gateway| {
-                    gateway.request(Method::POST, &space, &format!("events?{WAIT}")).json(&event).send().await
-                })
-                .await;
+            let path = format!("events?{WAIT}");
+            let answer = self.until_answered(&mut random, Method::POST, &space, &path, Some(&event)).await;
             assert!(matches!(answer.status, StatusCode::OK | StatusCode::ACCEPTED), "{}", answer.body);
             let position: Position = answer.position.unwrap().parse().unwrap();
             self.acknowledged.lock().unwrap().insert(space.clone(), position);
@@ -191,8 +193,7 @@ impl Asking {
             Demand::Fresh => "&fresh=true".to_owned(),
         };
         let path = format!("nodes?limit=1000&{WAIT}{demanded}");
-        let answer =
-            self.until_answered(random, async |gateway| gateway.request(Method::GET, space, &path).send().await).await;
+        let answer = self.until_answered(random, Method::GET, space, &path, None).await;
         let position = answer.position.clone().unwrap();
         let page = answer.ok();
         assert_eq!(text(&page["position"]), position, "the header says what the body says");
