@@ -139,8 +139,9 @@ impl Problem {
             "event_too_large" | "text_too_large" | "body_too_large" => 413,
             "content_type" => 415,
             "too_many_requests" => 429,
-            "busy" | ELSEWHERE | "not_ready" | "not_reached" | "closing" | "held" | "unreachable"
-            | "fate_unknown" => 503,
+            "busy" | ELSEWHERE | "not_ready" | "not_reached" | "closing" | "held" | "unreachable" | "fate_unknown" => {
+                503
+            }
             "disk_full" => 507,
             // The request can be read, and what it says cannot be done.
             "bad_cursor" | "bad_moment" => 422,

@@ -14,12 +14,7 @@ use std::{collections::BTreeSet, time::Duration};
 use recant_proto::{names, position::Position};
 use recant_tests::{
     binary::{Desk, PATIENCE, items, story, text, texts, wait_until},
-    kafka::{
-        broker::Broker,
-        instance, log,
-        member::Member,
-        questions::Asking,
-    },
+    kafka::{broker::Broker, instance, log, member::Member, questions::Asking},
     served::{Answer, Caller, client},
 };
 use reqwest::{Method, StatusCode};
@@ -118,8 +113,13 @@ async fn any_process_answers_for_any_space() {
         }
         let lifted = say(there, space, "retractions/r-1/reinstatement", &json!({"by": "kim"})).await.ok();
         assert_eq!(lifted["changed"], committed["changed"]);
-        let polled = there.caller.request(Method::GET, space, "changes?from=earliest").header("accept", "application/json");
-        assert_eq!(items(&Answer::of(polled.send().await.unwrap()).await.ok()).len(), 12, "two cascades of five changes");
+        let polled =
+            there.caller.request(Method::GET, space, "changes?from=earliest").header("accept", "application/json");
+        assert_eq!(
+            items(&Answer::of(polled.send().await.unwrap()).await.ok()).len(),
+            12,
+            "two cascades of five changes"
+        );
         // What cannot be read is told by whoever would answer.
         for gateway in &gateways {
             ask(gateway, space, "nodes?limit=0").await.problem(400, "wrong_request");
@@ -163,22 +163,23 @@ async fn a_token_opens_the_same_at_every_door() {
     });
     let settings = json!({"token": [planner.1, operator.1]});
     let file = desk.file("access.toml", toml::to_string(&settings).unwrap());
-    let mut gateways =
-        ["one", "other"].map(|name| Gateway::start(&desk, &instance, name, &["--access", &file]));
+    let mut gateways = ["one", "other"].map(|name| Gateway::start(&desk, &instance, name, &["--access", &file]));
     wait_until_shared(&mut gateways, PARTITIONS as usize);
-    let asked = async |gateway: &Gateway, method: Method, space: &str, path: &str, token: Option<&str>, body: Option<Value>| {
-        let mut request = gateway.caller.request(method, space, path);
-        request = token.iter().fold(request, |request, token| request.bearer_auth(token));
-        request = body.iter().fold(request, |request, body| request.json(body));
-        Answer::of(request.send().await.unwrap()).await
-    };
+    let asked =
+        async |gateway: &Gateway, method: Method, space: &str, path: &str, token: Option<&str>, body: Option<Value>| {
+            let mut request = gateway.caller.request(method, space, path);
+            request = token.iter().fold(request, |request, token| request.bearer_auth(token));
+            request = body.iter().fold(request, |request, body| request.json(body));
+            Answer::of(request.send().await.unwrap()).await
+        };
     for space in &spaces {
         let events = Value::Array(story::events());
         asked(&gateways[0], Method::POST, space, "events", Some(&operator.0), Some(events)).await.ok();
     }
     for (number, space) in spaces.iter().enumerate() {
         for gateway in &gateways {
-            let of = async |token: Option<&str>, path: &str| asked(gateway, Method::GET, space, path, token, None).await;
+            let of =
+                async |token: Option<&str>, path: &str| asked(gateway, Method::GET, space, path, token, None).await;
             assert_eq!(of(Some(&operator.0), "nodes/a-pay?fresh=true").await.ok()["status"], "IN");
             of(None, "nodes/a-pay").await.problem(401, "unauthenticated");
             of(Some("recant_no"), "nodes/a-pay").await.problem(401, "unauthenticated");
@@ -193,7 +194,11 @@ async fn a_token_opens_the_same_at_every_door() {
             }
             let body = Some(portal("r-1"));
             let refused = asked(gateway, Method::POST, space, "retractions", Some(&planner.0), body).await;
-            if number == 0 { refused.problem(403, "forbidden") } else { refused.problem(404, "not_found") };
+            if number == 0 {
+                refused.problem(403, "forbidden")
+            } else {
+                refused.problem(404, "not_found")
+            };
         }
     }
     gateways.into_iter().for_each(|gateway| drop(gateway.member.stop()));
@@ -380,10 +385,8 @@ async fn an_assistant_is_answered_of_any_space_and_keeps_its_premises() {
         assert_eq!(texts(shown, "id"), ["o-1", "o-2"], "in this space, and none of another's");
         let taken_back = json!({"space": space, "sources": ["web:portal"], "reason": "taken over", "by": "kim"});
         let preview = json!({"space": space, "sources": ["web:portal"]});
-        let [preview, decided] = [
-            assistant.call("preview_retraction", preview).await,
-            assistant.call("retract", taken_back).await,
-        ];
+        let [preview, decided] =
+            [assistant.call("preview_retraction", preview).await, assistant.call("retract", taken_back).await];
         assert_eq!((&preview["changed"], &decided["changed"]), (&json!(3), &json!(3)));
         let why = assistant.call("explain", json!({"space": space, "id": "b-2"})).await;
         assert_eq!(why["nodes"][0]["status"], "OUT", "{why}");

@@ -136,12 +136,7 @@ impl Host {
     }
 
     /// Over a log on Kafka, the states that this process holds of it, and those who hold the others.
-    pub fn kafka(
-        log: Arc<KafkaLog>,
-        door: Door,
-        held: Held,
-        members: Members,
-    ) -> Result<(Host, Running), HostError> {
+    pub fn kafka(log: Arc<KafkaLog>, door: Door, held: Held, members: Members) -> Result<(Host, Running), HostError> {
         let (kafka, threads) = Kafka::start(log, door, held, members)?;
         let (log, applied) = (kafka.log(), kafka.applied());
         Ok((Host::new(Kind::Kafka(kafka), log, applied), Running { threads }))

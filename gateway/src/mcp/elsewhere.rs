@@ -28,13 +28,7 @@ use tokio::{
     time::Instant,
 };
 
-use super::{
-    REQUEST_BYTES_MAX, Served,
-    call::WITHIN,
-    read_set::Shown,
-    server::MemoryServer,
-    session::Session,
-};
+use super::{REQUEST_BYTES_MAX, Served, call::WITHIN, read_set::Shown, server::MemoryServer, session::Session};
 use crate::{
     access::Caller,
     host::HostError,
@@ -202,7 +196,14 @@ async fn carry_out(
     };
     let server = MemoryServer::in_session(Arc::new(served), session.clone());
     let answering = in_a_session_of_its_own(server, &call.client, &call.method, &call.params);
-    let broken = || Problem::new(Sort::CouldNot, "session_failed", "The session with the assistant failed", "the call ended without an answer");
+    let broken = || {
+        Problem::new(
+            Sort::CouldNot,
+            "session_failed",
+            "The session with the assistant failed",
+            "the call ended without an answer",
+        )
+    };
     let answer = tokio::time::timeout(CARRIED_OUT_WITHIN, answering).await.ok().flatten().ok_or_else(broken)?;
     let (result, error) = (answer.get("result").cloned(), answer.get("error").cloned());
     let error = error.and_then(|error| serde_json::from_value(error).ok());
