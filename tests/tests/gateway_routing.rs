@@ -210,7 +210,7 @@ async fn a_token_opens_the_same_at_every_door() {
 async fn no_answer_is_stale_while_processes_die_and_come() {
     const PARTITIONS: u32 = 6;
     let operations: usize =
-        std::env::var("RECANT_ROUTING_OPERATIONS").ok().and_then(|number| number.parse().ok()).unwrap_or(1_500);
+        std::env::var("RECANT_ROUTING_OPERATIONS").ok().and_then(|number| number.parse().ok()).unwrap_or(600);
     let (desk, instance) = (Desk::new(), instance("routing-moves"));
     let log = log(&Broker::shared().address(), &instance, PARTITIONS);
     let mut gateways: Vec<Gateway> =
@@ -257,7 +257,7 @@ async fn no_answer_is_stale_while_processes_die_and_come() {
         figures.longest_ms
     );
     assert_eq!((figures.stale, figures.wrong), (0, 0), "{:#?}", &told[..told.len().min(3)]);
-    assert!(figures.fresh > 50 && figures.at_least > 50, "{figures:?}");
+    assert!(figures.fresh > 30 && figures.at_least > 30, "{figures:?}");
     gateways.into_iter().for_each(|gateway| drop(gateway.member.stop()));
 }
 
