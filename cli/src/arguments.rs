@@ -142,6 +142,9 @@ pub struct Serve {
     /// Where HTTP is served; port 0 is any that is free [default: 127.0.0.1:7470; on Kafka only if it is given]
     #[arg(long, env = "RECANT_LISTEN", value_name = "HOST:PORT")]
     pub listen: Option<std::net::SocketAddr>,
+    /// On Kafka: where other processes reach this one, for the spaces that it serves [default: the address that it listens on]
+    #[arg(long, env = "RECANT_ADVERTISE", value_name = "URL", requires = "listen")]
+    pub advertise: Option<String>,
     /// Who may do what, TLS and quotas; without it everything is allowed, on loopback only. The how-to is docs/how-to/access.md
     #[arg(long, env = "RECANT_ACCESS", value_name = "FILE")]
     pub access: Option<PathBuf>,
@@ -352,7 +355,7 @@ pub struct List {
     /// Go on after a page: its `next`
     #[arg(long, value_name = "CURSOR")]
     pub cursor: Option<String>,
-    /// At most so many nodes
+    /// At most so many
     #[arg(long, default_value_t = 100, value_name = "N")]
     pub limit: usize,
 }

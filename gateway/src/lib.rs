@@ -1,7 +1,7 @@
 //! What people and agents call: HTTP and its change stream, MCP, and who may do what.
 //!
 //! [`host`] is the seam to what holds log and state, and the only way to them; [`http`] and [`stream`] speak to callers, [`access`] says
-//! what each may do, [`mcp`] speaks to assistants. [`outcome`] and [`problem`] are shapes that the command line shares.
+//! what each may do, [`mcp`] speaks to assistants, `peer` to other processes of the log. [`outcome`] and [`problem`] are shapes that the command line shares.
 
 pub mod access;
 pub mod changes;
@@ -10,6 +10,7 @@ pub mod http;
 pub mod mcp;
 pub mod observe;
 pub mod outcome;
+mod peer;
 pub mod problem;
 pub mod read;
 pub mod rejected;

@@ -15,6 +15,9 @@ use recant_proto::reject::{Code, Violation};
 use recant_replayer::replay::ReplayError;
 use serde::{Deserialize, Serialize};
 
+/// The code of the one problem that another process may not have.
+pub const ELSEWHERE: &str = "elsewhere";
+
 /// What a problem is to the one who asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Sort {
@@ -100,6 +103,13 @@ impl Problem {
         Problem::new(Sort::CouldNot, "fate_unknown", "The fate of the event is not known", detail)
     }
 
+    /// Another process was asked to write something, and has not said what it did.
+    pub fn broken_off() -> Problem {
+        Problem::fate_unknown(
+            "the process that serves the space did not answer; ask for the event by its id, or send it again under the same id",
+        )
+    }
+
     /// A rule of the contract was broken; `sort` says whether by the input or by what it met.
     pub fn refused(sort: Sort, violation: &Violation) -> Problem {
         Problem::new(sort, violation.code.as_str(), violation.code.title(), violation.to_string())
@@ -130,8 +140,9 @@ impl Problem {
             "event_too_large" | "text_too_large" | "body_too_large" => 413,
             "content_type" => 415,
             "too_many_requests" | "outstanding_full" => 429,
-            "busy" | "elsewhere" | "not_ready" | "not_reached" | "closing" | "held" | "unreachable"
-            | "fate_unknown" => 503,
+            "busy" | ELSEWHERE | "not_ready" | "not_reached" | "closing" | "held" | "unreachable" | "fate_unknown" => {
+                503
+            }
             "disk_full" => 507,
             // The request can be read, and what it says cannot be done.
             "bad_cursor" | "bad_moment" => 422,

@@ -107,7 +107,7 @@ impl Server {
         while begun["told"] != "listening" {
             begun = process.json();
         }
-        Server { process, caller: Caller { url: text(&begun["url"]).to_owned(), client: client() } }
+        Server { process, caller: Caller::of(text(&begun["url"])) }
     }
 
     /// Tells the server to end, and waits for it; gives its exit status.
@@ -119,6 +119,11 @@ impl Server {
 }
 
 impl Caller {
+    /// Of a server that listens there.
+    pub fn of(url: &str) -> Caller {
+        Caller { url: url.to_owned(), client: client() }
+    }
+
     /// A request to a path of a space.
     pub fn request(&self, method: Method, space: &str, path: &str) -> RequestBuilder {
         self.client.request(method, format!("{}/v1/spaces/{space}/{path}", self.url)).timeout(PATIENCE)

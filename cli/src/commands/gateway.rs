@@ -23,7 +23,7 @@ use recant_gateway::{
     stream::Streams,
     subscriptions::Subscriptions,
 };
-use recant_processor::serve::held::Held;
+use recant_processor::serve::Server;
 use serde_json::json;
 use tokio::{
     runtime::Runtime,
@@ -90,12 +90,13 @@ pub(super) struct Beside {
 
 impl Beside {
     /// Begins to serve.
-    pub(super) fn begin(front: Front, settings: &Settings, held: Held, output: &mut Output) -> Result<Beside> {
+    pub(super) fn begin(front: Front, settings: &Settings, server: &Server, output: &mut Output) -> Result<Beside> {
         let log = Arc::new(KafkaLog::open(settings.clone())?);
         let name = settings.names.subscriptions().to_owned();
         let topic: Arc<dyn CompactedTopic> =
             Arc::new(KafkaCompactedTopic::open(settings.clone(), name, log.partitions())?);
-        let (host, running) = Host::kafka(log, door(settings)?, held).map_err(Problem::from)?;
+        let (host, running) =
+            Host::kafka(log, door(settings)?, server.held(), server.members()?).map_err(Problem::from)?;
         let (end, ended) = oneshot::channel();
         front.tell_of(&host, output)?;
         let Front { runtime, bound, access, observing } = front;
@@ -135,6 +136,17 @@ impl Front {
         let observing = runtime.block_on(async { Observing::start(data) });
         let observing = observing.map_err(|error| Problem::wrong(error.to_string()))?;
         Ok(Front { runtime, bound, access, observing })
+    }
+
+    /// Where it answers, as far as it knows itself: behind an address that stands for all it is called by the machine's name.
+    pub(super) fn url(&self) -> String {
+        let address = self.bound.address();
+        let scheme = if self.access.is_encrypted() { "https" } else { "http" };
+        if !address.ip().is_unspecified() {
+            return format!("{scheme}://{address}");
+        }
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        format!("{scheme}://{}:{}", host.trim(), address.port())
     }
 
     fn tell_of(&self, host: &Host, output: &mut Output) -> Result<()> {

@@ -7,7 +7,7 @@ use recant_projections::{
     store::StoreError,
 };
 use recant_proto::v1::{Target, target::What};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::tree::node_line;
 use crate::{
@@ -19,7 +19,7 @@ use crate::{
 };
 
 const TEXT_COLUMNS_MAX: usize = 60;
-/// So many nodes are in one page of a server.
+/// So many items are in one page of a server.
 const PAGE_ITEMS_MAX: usize = 1_000;
 
 /// Runs the command.
@@ -31,16 +31,16 @@ pub fn run(place: &Place, arguments: &arguments::List, output: &mut Output) -> R
     if arguments.spaces {
         return spaces(&view, output);
     }
+    let request = PageRequest { after: arguments.cursor.clone(), items_max: arguments.limit.max(1) };
     if arguments.sources {
-        let page = query::sources(&view.store, &view.space, &view.moment)?;
+        let page = query::sources_page(&view.store, &view.space, view.moment.clone(), &request)?;
         return show(&page, output, show_source, "source");
     }
     if arguments.retractions {
-        let page = query::retractions(&view.store, &view.space, &view.moment)?;
+        let page = query::retractions_page(&view.store, &view.space, view.moment.clone(), &request)?;
         return show(&page, output, show_retraction, "retraction");
     }
     let filter = arguments.filter.of_nodes();
-    let request = PageRequest { after: arguments.cursor.clone(), items_max: arguments.limit.max(1) };
     let page = query::list(&view.store, &view.space, view.moment.clone(), &filter, &request)?;
     show(&page, output, show_node, "node")
 }
@@ -54,28 +54,39 @@ fn ask(remote: &Remote, arguments: &arguments::List, output: &mut Output) -> Res
     query.extend(arguments.as_of.clone().map(|when| ("as_of", when)));
     query.extend(arguments.valid_at.clone().map(|time| ("valid_at", time)));
     if arguments.sources {
-        return show(&read::<Page<SourceView>>(remote.get(&["sources"], &query)?)?, output, show_source, "source");
+        return show(&pages::<SourceView>(remote, "sources", arguments, query)?, output, show_source, "source");
     }
     if arguments.retractions {
-        let page: Page<RetractionView> = read(remote.get(&["retractions"], &query)?)?;
+        let page = pages::<RetractionView>(remote, "retractions", arguments, query)?;
         return show(&page, output, show_retraction, "retraction");
     }
     query.extend(arguments.filter.query());
-    query.push(("limit", arguments.limit.clamp(1, PAGE_ITEMS_MAX).to_string()));
-    query.extend(arguments.cursor.clone().map(|cursor| ("cursor", cursor)));
-    let mut page: Page<NodeView> = read(remote.get(&["nodes"], &query)?)?;
-    // A server's page is smaller than what may have been asked for.
-    while page.items.len() < arguments.limit
+    show(&pages::<NodeView>(remote, "nodes", arguments, query)?, output, show_node, "node")
+}
+
+/// As much of a list as was asked for: a server's page is smaller than that may be.
+fn pages<T: Deserialize<'static>>(
+    remote: &Remote,
+    list: &str,
+    arguments: &arguments::List,
+    query: Vec<(&str, String)>,
+) -> Result<Page<T>> {
+    let limit = arguments.limit.max(1);
+    let ask = |cursor: Option<String>, items_max: usize| -> Result<Page<T>> {
+        let mut query = query.clone();
+        query.push(("limit", items_max.min(PAGE_ITEMS_MAX).to_string()));
+        query.extend(cursor.map(|cursor| ("cursor", cursor)));
+        read(remote.get(&[list], &query)?)
+    };
+    let mut page = ask(arguments.cursor.clone(), limit)?;
+    while page.items.len() < limit
         && let Some(next) = page.next.take()
     {
-        query.retain(|(name, _)| !["cursor", "limit"].contains(name));
-        query.push(("limit", (arguments.limit - page.items.len()).min(PAGE_ITEMS_MAX).to_string()));
-        query.push(("cursor", next));
-        let more: Page<NodeView> = read(remote.get(&["nodes"], &query)?)?;
+        let more = ask(Some(next), limit - page.items.len())?;
         page.items.extend(more.items);
         page.next = more.next;
     }
-    show(&page, output, show_node, "node")
+    Ok(page)
 }
 
 fn show<T: Serialize>(

@@ -60,7 +60,7 @@ pub fn run(place: &Place, arguments: &arguments::Serve, output: &mut Output) -> 
             counted(u64::from(log.partitions()), "partition")
         ),
     )?;
-    let server = Server::join(
+    let mut server = Server::join(
         log,
         ServerOptions {
             data: place.data.clone(),
@@ -72,7 +72,10 @@ pub fn run(place: &Place, arguments: &arguments::Serve, output: &mut Output) -> 
     )
     .map_err(cannot_serve)?;
     let http = match front {
-        Some(front) => Some(Beside::begin(front, &settings, server.held(), output)?),
+        Some(front) => {
+            server = server.answering_at(arguments.advertise.clone().unwrap_or_else(|| front.url()));
+            Some(Beside::begin(front, &settings, &server, output)?)
+        }
         None => None,
     };
     let mut written = Ok(());

@@ -96,7 +96,10 @@ pub(super) fn failed(what: &str, error: &KafkaError) -> LogError {
     match error.rdkafka_error_code() {
         Some(code) if is_unanswered(code) => LogError::Unreachable(format!("{what}: {error}")),
         Some(
-            Code::MessageTimedOut
+            // A topic that was just made, or a broker that has just gone: another leads it in a moment.
+            Code::NotLeaderForPartition
+            | Code::LeaderNotAvailable
+            | Code::MessageTimedOut
             | Code::TimedOutQueue
             | Code::CoordinatorNotAvailable
             | Code::NotCoordinator

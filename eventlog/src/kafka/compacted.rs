@@ -36,6 +36,9 @@ const READ_PATIENCE: Duration = Duration::from_secs(60);
 /// So long a call of a transaction may take.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// What one writes is small, and what died while writing holds up its successor's readers for so long at most.
+const TRANSACTION_TIMEOUT_MS: u32 = 60_000;
+
 type Writer = ThreadedProducer<Quiet>;
 
 /// The topic.
@@ -166,7 +169,7 @@ impl CompactedTopic for KafkaCompactedTopic {
     fn take(&self, partition: u32) -> Result<Vec<Standing>, LogError> {
         self.check_partition(partition)?;
         let identity = format!("{}-{partition}", self.name);
-        let writer = create_transactional(&self.settings.publisher(&identity), &self.settings)?;
+        let writer = create_transactional(&self.settings.publisher(&identity, TRANSACTION_TIMEOUT_MS), &self.settings)?;
         writer
             .init_transactions(CALL_TIMEOUT)
             .map_err(|error| failed(&format!("taking {} [{partition}]", self.name), &error))?;

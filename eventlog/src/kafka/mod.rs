@@ -17,6 +17,7 @@ mod client;
 mod compacted;
 mod copy;
 mod limits;
+mod members;
 mod membership;
 mod names;
 mod native;
@@ -54,6 +55,7 @@ use self::{
 pub use self::{
     compacted::KafkaCompactedTopic,
     copy::CopyTarget,
+    members::{Announced, Announcements},
     membership::{Membership, Turn},
     names::Names,
     opening::NewLog,

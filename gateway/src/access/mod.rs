@@ -3,7 +3,8 @@
 //! A [`Caller`] is known before anything is looked up ([`gate`]), by a token ([`tokens`]) or a JWT ([`oidc`], [`keys`]), and [`Caller::check`]
 //! decides from the name of a space and a right alone, never from what the space holds. That is why what a caller may not see is exactly as if
 //! it did not exist: the answer is the same, byte for byte and in the time that it takes. [`admit`] is the same for events: which right a
-//! body needs, and in whose name it is. [`quota`] is how much a space may use; [`addresses`] keeps other people's web pages out.
+//! body needs, and in whose name it is. [`quota`] is how much a space may use; [`addresses`] keeps other people's web pages out; [`peers`] says
+//! which other processes may be asked with a caller's token.
 //!
 //! On loopback without tokens everything is allowed to whoever runs programs on the machine; anywhere else a server without authentication does
 //! not start. All settings are in one file ([`settings`]), read again when it changes.
@@ -16,6 +17,7 @@ mod destinations;
 pub mod gate;
 mod keys;
 mod oidc;
+mod peers;
 mod quota;
 pub mod settings;
 mod tls;
@@ -42,11 +44,12 @@ pub use admission::{Admission, Ended};
 pub use admit::{admit, right_for};
 pub use caller::{Caller, Denied, Grants, Right};
 pub use destinations::{DestinationRefused, Destinations};
+pub use peers::NotAsked;
 pub use quota::{Exceeded, Quotas, StreamPermit};
 pub use tls::install_provider;
 pub use tokens::{NewToken, TOKEN_PREFIX};
 
-use self::{addresses::Addresses, oidc::Oidc, settings::Settings, tls::Tls, tokens::Tokens};
+use self::{addresses::Addresses, oidc::Oidc, peers::Peers, settings::Settings, tls::Tls, tokens::Tokens};
 
 /// So often files are looked at.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(5);
@@ -122,6 +125,7 @@ struct Current {
     oidc: Option<Oidc>,
     addresses: Addresses,
     destinations: Arc<Destinations>,
+    peers: Peers,
 }
 
 impl Access {
@@ -175,6 +179,11 @@ impl Access {
         told
     }
 
+    /// Whether callers need a token.
+    pub fn asks_who_calls(&self) -> bool {
+        self.current().authenticates()
+    }
+
     /// Whether the settings have a certificate.
     pub fn is_encrypted(&self) -> bool {
         self.tls.is_some()
@@ -196,6 +205,11 @@ impl Access {
     /// Where changes may be pushed to.
     pub fn destinations(&self) -> Arc<Destinations> {
         self.current().destinations.clone()
+    }
+
+    /// A client for another process of the log that is announced at an address, and that address, if it may be asked.
+    pub fn peer(&self, announced: &str) -> Result<(reqwest::Client, reqwest::Url), NotAsked> {
+        self.current().peers.client(announced)
     }
 
     /// Who calls.
@@ -280,7 +294,8 @@ impl Current {
         let oidc = settings.oidc.as_ref().map(Oidc::of).transpose()?;
         let addresses = Addresses::of(&settings)?;
         let destinations = Arc::new(Destinations::of(&settings.webhooks)?);
-        Ok((Current { text, tokens, oidc, addresses, destinations }, settings))
+        let peers = Peers::of(&settings);
+        Ok((Current { text, tokens, oidc, addresses, destinations, peers }, settings))
     }
 
     fn authenticates(&self) -> bool {

@@ -1,7 +1,7 @@
 //! What an operator writes down about access: one TOML file, `recant serve --access FILE`, read again when it changes.
 //!
 //! ```toml
-//! hosts = ["recant.example.com"]              # names under which the server is called, beside localhost and addresses
+//! hosts = ["recant.example.com"]              # names under which the servers are called, beside localhost and addresses
 //! cors_origins = ["https://console.example.com"]
 //!
 //! [[token]]                                   # `recant token` writes such a table
@@ -23,6 +23,7 @@
 //! [tls]
 //! certificate = "/etc/recant/tls.crt"
 //! key = "/etc/recant/tls.key"
+//! authority = "/etc/recant/ca.crt"            # who vouches for the other processes; the system's authorities if absent
 //!
 //! [webhooks]                                  # where changes may be pushed to; nowhere, without
 //! hosts = ["hooks.example.com", "*.example.org"]
@@ -50,7 +51,7 @@ use super::Grants;
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
-    /// Names under which the server is called, beside `localhost` and addresses.
+    /// Names under which the servers of the log are called, beside `localhost` and addresses.
     #[serde(default)]
     pub hosts: Vec<String>,
     /// Web origins whose pages may call; none unless said.
@@ -149,6 +150,8 @@ pub struct TlsSettings {
     pub certificate: PathBuf,
     /// Its key.
     pub key: PathBuf,
+    /// Who vouches for the certificates of the other processes of the log; the system's authorities if absent.
+    pub authority: Option<PathBuf>,
 }
 
 /// What each space may use.

@@ -59,7 +59,7 @@ impl Tls {
 
 impl Pem {
     async fn read(settings: &TlsSettings) -> Result<Pem, AccessError> {
-        let TlsSettings { certificate, key } = settings.clone();
+        let TlsSettings { certificate, key, .. } = settings.clone();
         let read = tokio::task::spawn_blocking(move || {
             let file = |path: &std::path::Path| {
                 std::fs::read(path).map_err(|error| AccessError::Setting(format!("tls: {}: {error}", path.display())))

@@ -7,7 +7,7 @@ use recant_processor::{driver::DriveError, viewer::ViewError};
 use recant_projections::{fold::PreviewError, query::PageError, store::StoreError};
 use recant_proto::{position::Position, reject::Violation};
 
-use crate::problem::{Problem, Sort};
+use crate::problem::{ELSEWHERE, Problem, Sort};
 
 /// What can go wrong.
 #[derive(Debug, thiserror::Error)]
@@ -57,7 +57,7 @@ pub enum HostError {
     },
     /// The state of the partition is not here.
     #[error(
-        "partition {0}, where the space lies, is served by another process, or is moving; ask there, or again in a moment; with --standby all each process has every state"
+        "the state of partition {0}, where the space lies, is not here: it is moving, or whoever serves it cannot be asked from here; ask again in a moment. With --standby all each process has every state"
     )]
     Elsewhere(u32),
     /// What is served is not written.
@@ -89,7 +89,7 @@ impl From<HostError> for Problem {
                 ..Problem::new(Sort::CouldNot, "not_reached", "The position was not reached in time", detail)
             },
             HostError::OtherPartition { .. } => Problem::bad_moment(detail),
-            HostError::Elsewhere(_) => Problem::new(Sort::CouldNot, "elsewhere", "The state is not here", detail),
+            HostError::Elsewhere(_) => Problem::new(Sort::CouldNot, ELSEWHERE, "The state is not here", detail),
             HostError::ReadOnly => {
                 Problem::new(Sort::No, "past", "The directory is the past, and is only read", detail)
             }

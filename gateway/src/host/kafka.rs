@@ -2,7 +2,7 @@
 //!
 //! Events are appended by one thread (`gather.rs`), and their fates are learned by another once the position that is
 //! committed has passed them, whoever serves the partition. A read needs the state here: a partition that is served elsewhere, or is
-//! moving, is told as such, and is asked for again a moment later.
+//! moving, is told as such, and where it was announced is known.
 
 use std::{
     sync::{Arc, mpsc as threads},
@@ -13,7 +13,7 @@ use std::{
 use recant_eventlog::{LogError, ReadLimit, ReadLog, Topic, kafka::KafkaLog};
 use recant_processor::{
     door::{Appended as AtTheDoor, Door},
-    serve::held::Held,
+    serve::{held::Held, members::Members},
     standalone::NewEvent,
 };
 use recant_projections::{store::rocks::Reader, tables::partition as standing};
@@ -40,13 +40,19 @@ struct Unknown {
 pub(super) struct Kafka {
     log: Arc<KafkaLog>,
     held: Held,
+    members: Members,
     calls: Calls,
     applied: watch::Receiver<Applied>,
 }
 
 impl Kafka {
     /// Begins to append, and to look at the states.
-    pub(super) fn start(log: Arc<KafkaLog>, door: Door, held: Held) -> Result<(Kafka, Vec<JoinHandle<()>>), HostError> {
+    pub(super) fn start(
+        log: Arc<KafkaLog>,
+        door: Door,
+        held: Held,
+        members: Members,
+    ) -> Result<(Kafka, Vec<JoinHandle<()>>), HostError> {
         let (calls, gathering) = calls();
         let (unknown, to_learn) = threads::sync_channel(UNKNOWN_MAX);
         let (told, applied) = watch::channel(Applied::at(vec![0; log.partitions() as usize]));
@@ -66,7 +72,7 @@ impl Kafka {
             spawn("fates", Box::new(move || learn_all(&learning, &to_learn)))?,
             spawn("look", Box::new(move || look(&looked_at, &told)))?,
         ];
-        Ok((Kafka { log, held, calls, applied }, handles))
+        Ok((Kafka { log, held, members, calls, applied }, handles))
     }
 
     pub(super) fn log(&self) -> Arc<KafkaLog> {
@@ -81,6 +87,11 @@ impl Kafka {
     /// Whether it is served here.
     pub(super) fn serves(&self, partition: u32) -> bool {
         self.held.serves(partition)
+    }
+
+    /// Where another process answers for a partition, if one has announced that it does.
+    pub(super) fn url_of(&self, partition: u32) -> Option<String> {
+        self.members.url_of(partition)
     }
 
     pub(super) fn applied(&self) -> watch::Receiver<Applied> {
@@ -125,11 +136,14 @@ fn look(held: &Held, told: &watch::Sender<Applied>) {
         told.send_if_modified(|applied| {
             let mut has_moved = false;
             for (partition, known) in (0..).zip(&mut applied.next_offsets) {
-                let Some(reader) = held.reader(partition) else { continue };
-                // Whoever reads the state says what is wrong with it.
-                let Ok(Some(row)) = standing::get(&reader.moment()) else { continue };
-                has_moved |= row.next_offset != *known;
-                *known = row.next_offset;
+                let next_offset = match held.reader(partition).map(|reader| standing::get(&reader.moment())) {
+                    Some(Ok(Some(row))) => row.next_offset,
+                    // Whoever reads the state says what is wrong with it.
+                    Some(_) => continue,
+                    None => 0,
+                };
+                has_moved |= next_offset != *known;
+                *known = next_offset;
             }
             has_moved
         });

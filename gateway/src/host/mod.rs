@@ -21,7 +21,7 @@ use recant_eventlog::{LogError, kafka::KafkaLog};
 use recant_processor::{
     door::Door,
     driver::DriveError,
-    serve::held::Held,
+    serve::{held::Held, members::Members},
     standalone::{NewEvent, Standalone},
 };
 use recant_projections::{fold::Fate, store::rocks::Reader};
@@ -135,9 +135,9 @@ impl Host {
         Ok((Host::new(Kind::Embedded(embedded), log, applied), Running { threads }))
     }
 
-    /// Over a log on Kafka, and the states that this process holds of it.
-    pub fn kafka(log: Arc<KafkaLog>, door: Door, held: Held) -> Result<(Host, Running), HostError> {
-        let (kafka, threads) = Kafka::start(log, door, held)?;
+    /// Over a log on Kafka, the states that this process holds of it, and those who hold the others.
+    pub fn kafka(log: Arc<KafkaLog>, door: Door, held: Held, members: Members) -> Result<(Host, Running), HostError> {
+        let (kafka, threads) = Kafka::start(log, door, held, members)?;
         let (log, applied) = (kafka.log(), kafka.applied());
         Ok((Host::new(Kind::Kafka(kafka), log, applied), Running { threads }))
     }
@@ -183,6 +183,19 @@ impl Host {
         }
     }
 
+    /// Whether other processes may have what is not here.
+    pub fn shares_its_log(&self) -> bool {
+        matches!(self.inner.kind, Kind::Kafka(_))
+    }
+
+    /// Where another process answers for a partition, if one has announced that it does.
+    pub fn url_of(&self, partition: u32) -> Option<String> {
+        match &self.inner.kind {
+            Kind::Kafka(kafka) => kafka.url_of(partition),
+            Kind::Embedded(_) | Kind::Past(_) => None,
+        }
+    }
+
     /// Whether nothing can be appended here.
     pub fn is_read_only(&self) -> bool {
         matches!(self.inner.kind, Kind::Past(_))
@@ -222,10 +235,20 @@ impl Host {
         ask: impl FnOnce(Reading<'_>) -> R + Send + 'static,
     ) -> Result<R, HostError> {
         let partition = self.partition_of(space);
-        self.reach(partition, freshness, within).await?;
+        let wanted = self.reach(partition, freshness, within).await?;
         let reader = self.reader(partition)?;
         let (space, inner) = (space.to_owned(), self.inner.clone());
-        self.on_a_thread(move || Ok(ask(Reading::of(&reader, &inner.opened, &space)?))).await?
+        self.on_a_thread(move || {
+            let reading = Reading::of(&reader, &inner.opened, &space)?;
+            match wanted {
+                // The state that was looked at may have gone meanwhile, and this be another: what is answered from is what counts.
+                Some(wanted) if !reading.has(wanted) => {
+                    Err(HostError::NotReached { wanted, at: reading.position(), waited: within })
+                }
+                _ => Ok(ask(reading)),
+            }
+        })
+        .await?
     }
 
     /// Does what blocks, when its turn comes.
@@ -244,27 +267,38 @@ impl Host {
         done.await.map_err(|_| HostError::Closing)
     }
 
-    /// Waits until a partition is as new as is demanded.
-    pub async fn reach(&self, partition: u32, freshness: Freshness, within: Duration) -> Result<(), HostError> {
+    /// Waits until a partition is as new as is demanded; gives the event that an answer must have, if there is one.
+    async fn reach(
+        &self,
+        partition: u32,
+        freshness: Freshness,
+        within: Duration,
+    ) -> Result<Option<Position>, HostError> {
         let wanted = match freshness {
-            Freshness::Now => return Ok(()),
+            Freshness::Now => return Ok(None),
             Freshness::AtLeast(position) if position.partition != partition => {
                 return Err(HostError::OtherPartition { wanted: position, partition });
             }
             Freshness::AtLeast(position) => position,
             Freshness::Fresh => {
-                let Some(offset) = self.last_event(partition).await? else { return Ok(()) };
+                let Some(offset) = self.last_event(partition).await? else { return Ok(None) };
                 Position { partition, offset }
             }
         };
         let mut applied = self.applied();
-        let is_there = |applied: &Applied| applied.next_offset(partition) > wanted.offset || applied.halted.is_some();
+        let has_left = || self.shares_its_log() && !self.holds(partition);
+        let is_over = |applied: &Applied| {
+            applied.next_offset(partition) > wanted.offset || applied.halted.is_some() || has_left()
+        };
         // Its sender goes when processing ends.
-        let _ = tokio::time::timeout(within, applied.wait_for(is_there)).await;
+        let _ = tokio::time::timeout(within, applied.wait_for(is_over)).await;
         let applied = applied.borrow();
         let next_offset = applied.next_offset(partition);
         if next_offset > wanted.offset {
-            return Ok(());
+            return Ok(Some(wanted));
+        }
+        if has_left() {
+            return Err(HostError::Elsewhere(partition));
         }
         if let Some(error) = &applied.halted {
             return Err(HostError::Halted(error.clone()));
@@ -273,7 +307,7 @@ impl Host {
         Err(HostError::NotReached { wanted, at, waited: within })
     }
 
-    /// The offset of the last event that is in the log now, if the state may lack it.
+    /// The offset of the last event that is in the log now; none if there is none.
     async fn last_event(&self, partition: u32) -> Result<Option<u64>, HostError> {
         let log = self.log();
         let bounds = move || log.bounds(recant_eventlog::Topic::Events, partition);
@@ -282,7 +316,7 @@ impl Host {
             // What lies at the end may be no event.
             let (log, applied) = (kafka.log(), self.inner.applied.borrow().next_offset(partition));
             if applied < end && self.on_a_thread(move || kafka::has_none(&log, partition, applied, end)).await?? {
-                return Ok(None);
+                return Ok(applied.checked_sub(1));
             }
         }
         Ok(end.checked_sub(1))

@@ -53,6 +53,11 @@ impl<'a> Reading<'a> {
         self.moment.position
     }
 
+    /// Whether an event of the partition is applied.
+    pub(super) fn has(&self, event: Position) -> bool {
+        self.row.next_offset > event.offset
+    }
+
     /// The same space as of a time on the log's clock or a position, and only what its writers date to a time or before.
     pub fn at(self, as_of: Option<&str>, valid_at: Option<&str>) -> Result<Reading<'a>, Problem> {
         let mut moment = self.moment.clone();
@@ -113,12 +118,22 @@ impl<'a> Reading<'a> {
         Ok(query::list(&self.store, self.space, self.moment.clone(), filter, request)?)
     }
 
-    /// The sources.
+    /// All sources.
     pub fn sources(&self) -> Result<Page<SourceView>, HostError> {
         Ok(query::sources(&self.store, self.space, &self.moment)?)
     }
 
-    /// The retractions, those that were lifted too.
+    /// A page of the sources.
+    pub fn sources_page(&self, request: &PageRequest) -> Result<Page<SourceView>, HostError> {
+        Ok(query::sources_page(&self.store, self.space, self.moment.clone(), request)?)
+    }
+
+    /// A page of the retractions, those that were lifted too.
+    pub fn retractions_page(&self, request: &PageRequest) -> Result<Page<RetractionView>, HostError> {
+        Ok(query::retractions_page(&self.store, self.space, self.moment.clone(), request)?)
+    }
+
+    /// All retractions, those that were lifted too.
     pub fn retractions(&self) -> Result<Page<RetractionView>, HostError> {
         Ok(query::retractions(&self.store, self.space, &self.moment)?)
     }

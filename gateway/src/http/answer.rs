@@ -10,7 +10,8 @@ use axum::{
 use recant_proto::position::Position;
 use serde::Serialize;
 
-use crate::problem::Problem;
+use super::route::IsElsewhere;
+use crate::problem::{ELSEWHERE, Problem};
 
 /// The position that an answer reflects.
 pub(super) const RECANT_POSITION: HeaderName = HeaderName::from_static("recant-position");
@@ -52,6 +53,9 @@ impl IntoResponse for Problem {
             tracing::warn!(code = %self.code, detail = %self.detail, "a request failed");
         }
         let mut response = (status, Json(&self)).into_response();
+        if self.code == ELSEWHERE {
+            response.extensions_mut().insert(IsElsewhere);
+        }
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         if matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {

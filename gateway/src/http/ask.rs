@@ -10,6 +10,7 @@ use axum::{
     },
     http::{HeaderMap, header},
 };
+use recant_projections::query::PageRequest;
 use recant_proto::{
     names,
     position::Position,
@@ -125,15 +126,15 @@ pub(super) struct Paging {
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
     /// Go on after a page: its `next`.
-    pub(super) cursor: Option<String>,
+    cursor: Option<String>,
 }
 
 const ITEMS_MAX: u32 = 1_000;
 const ITEMS_DEFAULT: u32 = 100;
 
 impl Paging {
-    pub(super) fn limit(&self) -> Result<usize, Problem> {
-        limit(self.limit)
+    pub(super) fn request(self) -> Result<PageRequest, Problem> {
+        Ok(PageRequest { items_max: limit(self.limit)?, after: self.cursor })
     }
 }
 
@@ -143,6 +144,11 @@ pub(super) fn limit(asked: Option<u32>) -> Result<usize, Problem> {
         limit @ 1..=ITEMS_MAX => Ok(limit as usize),
         limit => Err(Problem::wrong_request(format!("limit is {limit}; it is 1 to {ITEMS_MAX}"))),
     }
+}
+
+/// The id of the one event that a request writes, where a header says it.
+pub(super) fn idempotency_key(headers: &HeaderMap) -> Option<String> {
+    headers.get("idempotency-key").map(|key| String::from_utf8_lossy(key.as_bytes()).into_owned())
 }
 
 /// The content type, without its parameters, and those.
@@ -155,7 +161,7 @@ pub(super) fn content_type(headers: &HeaderMap) -> (String, String) {
 /// A body that has come whole. Its bytes count among those of all bodies for as long as it lives.
 pub(super) struct Body {
     pub(super) bytes: Bytes,
-    _room: OwnedSemaphorePermit,
+    room: OwnedSemaphorePermit,
 }
 
 impl Body {
@@ -181,7 +187,7 @@ impl Body {
                     std::error::Error::source(&error).is_some_and(|cause| cause.to_string().contains("limit"));
                 if is_too_long { too_large() } else { Problem::wrong_request(format!("the body broke off: {error}")) }
             })?;
-            Ok(Body { bytes, _room: room })
+            Ok(Body { bytes, room })
         };
         let late = |_| {
             let detail = format!(
@@ -191,6 +197,11 @@ impl Body {
             Problem::new(Sort::CouldNot, "busy", "Too much is under way", detail)
         };
         tokio::time::timeout(limits.body_wait_max, come).await.map_err(late)?
+    }
+
+    /// Its bytes, and what they take of the room for all bodies.
+    pub(super) fn into_parts(self) -> (Bytes, OwnedSemaphorePermit) {
+        (self.bytes, self.room)
     }
 
     /// The JSON in it.

@@ -22,7 +22,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::{
     Gateway,
     answer::At,
-    ask::{Body, Demand, Milliseconds, Path, Query, content_type},
+    ask::{Body, Demand, Milliseconds, Path, Query, content_type, idempotency_key},
 };
 use crate::{
     access::Caller,
@@ -31,8 +31,6 @@ use crate::{
     read::{Refused, read_event_for},
 };
 
-/// The header that holds the id of a single event.
-const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// JSON lines go by several names.
 const JSON_LINES: [&str; 4] =
     ["application/x-ndjson", "application/jsonl", "application/json-lines", "application/x-jsonlines"];
@@ -176,7 +174,7 @@ pub(super) async fn publish(
     body: axum::body::Body,
 ) -> Result<Response, Problem> {
     let body = Body::read(&gateway, &headers, body).await?;
-    let key = headers.get(IDEMPOTENCY_KEY).map(|key| String::from_utf8_lossy(key.as_bytes()).into_owned());
+    let key = idempotency_key(&headers);
     let sent = Sent::read(&headers, &body.bytes)?;
     let wait = waiting.of(&gateway);
     match sent {

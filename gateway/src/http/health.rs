@@ -23,7 +23,7 @@ pub(super) struct Health {
 
 /// Whether the process runs.
 #[utoipa::path(
-    get, path = "/healthz", tag = "health", operation_id = "healthz",
+    get, path = "/healthz", tag = "health", operation_id = "healthz", security(()),
     responses((status = 200, description = "It runs", body = Health))
 )]
 pub(super) async fn healthz() -> impl IntoResponse {
@@ -32,7 +32,7 @@ pub(super) async fn healthz() -> impl IntoResponse {
 
 /// Whether it has caught up, within a bound, and processing goes on.
 #[utoipa::path(
-    get, path = "/readyz", tag = "health", operation_id = "readyz",
+    get, path = "/readyz", tag = "health", operation_id = "readyz", security(()),
     responses(
         (status = 200, description = "It is ready", body = Health),
         (status = 503, description = "It is not", body = Problem, content_type = "application/problem+json"),

@@ -64,9 +64,9 @@ pub(super) async fn actions(
 /// List sources, in the order in which they were first named.
 #[utoipa::path(
     get, path = "/v1/spaces/{space}/sources", tag = "read", operation_id = "list_sources",
-    params(("space" = String, Path, description = "The space"), When, Demand),
+    params(("space" = String, Path, description = "The space"), Paging, When, Demand),
     responses(
-        (status = 200, description = "All of them", body = Page<SourceView>),
+        (status = 200, description = "A page", body = Page<SourceView>),
         (status = "4XX", description = "Refused", body = Problem, content_type = "application/problem+json"),
         (status = "5XX", description = "Could not", body = Problem, content_type = "application/problem+json"),
     )
@@ -75,12 +75,13 @@ pub(super) async fn sources(
     State(gateway): State<Gateway>,
     caller: Caller,
     Path(space): Path<String>,
+    Query(paging): Query<Paging>,
     Query(when): Query<When>,
     Query(demand): Query<Demand>,
 ) -> Result<At<Page<SourceView>>, Problem> {
-    let space = gateway.seen(&caller, &space);
+    let (space, request) = (gateway.seen(&caller, &space), paging.request()?);
     let page = gateway.host.read(space, demand.freshness()?, demand.within(&gateway), move |reading| {
-        Ok::<_, Problem>(reading.at(when.as_of.as_deref(), when.valid_at.as_deref())?.sources()?)
+        Ok::<_, Problem>(reading.at(when.as_of.as_deref(), when.valid_at.as_deref())?.sources_page(&request)?)
     });
     let page = page.await??;
     Ok(At { status: StatusCode::OK, position: page.position.clone(), body: page })

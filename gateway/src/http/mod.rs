@@ -1,7 +1,8 @@
 //! HTTP: what `docs/how-to/serve.md` shows, and `/openapi.json` describes, made from these very handlers.
 //!
 //! A handler reads what it was asked ([`ask`]), has the caller's right looked at ([`Gateway::seen`], [`Gateway::admit`]), asks the host,
-//! and answers in the shapes of [`recant_projections::query`] ([`answer`]). What goes wrong is a [`Problem`].
+//! and answers in the shapes of [`recant_projections::query`] ([`answer`]). What goes wrong is a [`Problem`]. Where several processes share
+//! a log, whoever gets a question has it answered where the state is ([`route`]).
 
 mod answer;
 mod ask;
@@ -11,6 +12,7 @@ mod lists;
 mod measured;
 mod nodes;
 mod retractions;
+mod route;
 mod serve;
 mod stalled;
 mod streamed;
@@ -32,7 +34,10 @@ use prometheus::Registry;
 use prost::Message;
 use recant_proto::v1::Event;
 use tokio::sync::Semaphore;
-use utoipa::OpenApi;
+use utoipa::{
+    OpenApi,
+    openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme},
+};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use self::ask::Milliseconds;
@@ -168,6 +173,9 @@ impl Gateway {
 /// Bodies are counted in pieces of this size.
 const BODY_PERMIT_BYTES: usize = 1 << 10;
 
+/// What the document calls the token of a caller.
+const TOKEN_SCHEME: &str = "token";
+
 #[derive(OpenApi)]
 #[openapi(
     info(
@@ -186,8 +194,7 @@ struct Described;
 
 /// All paths.
 pub fn router(gateway: Gateway) -> Router {
-    let bounded = OpenApiRouter::with_openapi(Described::openapi())
-        .routes(routes!(events::publish))
+    let mut of_the_state = OpenApiRouter::with_openapi(Described::openapi())
         .routes(routes!(events::event))
         .routes(routes!(nodes::list))
         .routes(routes!(nodes::node))
@@ -203,21 +210,39 @@ pub fn router(gateway: Gateway) -> Router {
         .routes(routes!(subscriptions::show, subscriptions::delete))
         .routes(routes!(subscriptions::acknowledge))
         .routes(routes!(subscriptions::parked, subscriptions::park))
-        .routes(routes!(subscriptions::retry))
+        .routes(routes!(subscriptions::retry));
+    let mut pulled = OpenApiRouter::new().routes(routes!(subscriptions::pull));
+    if gateway.host.shares_its_log() {
+        let answer = middleware::from_fn_with_state(gateway.clone(), route::answer_where_the_state_is);
+        of_the_state = of_the_state.layer(answer.clone());
+        pulled = pulled.layer(answer);
+    }
+    let bounded = of_the_state
+        .routes(routes!(events::publish))
         .layer(middleware::from_fn_with_state(gateway.clone(), one_of_so_many));
     let unbounded = OpenApiRouter::new()
+        .merge(pulled)
         .routes(routes!(streamed::changes))
-        .routes(routes!(subscriptions::pull))
         .routes(routes!(measured::metrics))
         .routes(routes!(health::healthz))
         .routes(routes!(health::readyz));
-    let (router, document) = bounded.merge(unbounded).split_for_parts();
+    let (router, mut document) = bounded.merge(unbounded).split_for_parts();
+    if gateway.access.asks_who_calls() {
+        describe_tokens(&mut document);
+    }
     let document: Arc<str> = document.to_json().unwrap_or_default().into();
     router
         .route("/openapi.json", get(move || answer::document(document.clone())))
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)
         .with_state(gateway)
+}
+
+/// Every path wants a token, but for those that say otherwise.
+fn describe_tokens(document: &mut utoipa::openapi::OpenApi) {
+    let bearer = SecurityScheme::Http(HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build());
+    document.components.get_or_insert_default().add_security_scheme(TOKEN_SCHEME, bearer);
+    document.security = Some(vec![SecurityRequirement::new(TOKEN_SCHEME, Vec::<String>::new())]);
 }
 
 /// Answers only so many requests at once.

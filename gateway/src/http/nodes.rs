@@ -1,7 +1,7 @@
 //! Nodes: what is believed, and why.
 
 use axum::extract::State;
-use recant_projections::query::{Explanation, Filter, NodeView, Page, PageRequest};
+use recant_projections::query::{Explanation, Filter, NodeView, Page};
 use recant_proto::id::Kind;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -128,7 +128,7 @@ pub(super) async fn page_of(
     when: When,
     demand: Demand,
 ) -> Result<At<Page<NodeView>>, Problem> {
-    let request = PageRequest { items_max: paging.limit()?, after: paging.cursor };
+    let request = paging.request()?;
     let page = gateway.host.read(space, demand.freshness()?, demand.within(gateway), move |reading| {
         Ok::<_, Problem>(reading.at(when.as_of.as_deref(), when.valid_at.as_deref())?.list(&filter, &request)?)
     });

@@ -21,7 +21,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::{
     Gateway,
     answer::At,
-    ask::{self, Body, Demand, Path, Query, When},
+    ask::{self, Body, Demand, Paging, Path, Query, When, idempotency_key},
     events::Waiting,
 };
 use crate::{
@@ -247,8 +247,7 @@ pub(super) async fn reinstate(
 
 /// The id that was given, in the header or in the body; else a new one.
 fn id_of(headers: &HeaderMap, said: String) -> Result<String, Problem> {
-    let key = headers.get("idempotency-key").map(|key| String::from_utf8_lossy(key.as_bytes()).into_owned());
-    match key {
+    match idempotency_key(headers) {
         None if said.is_empty() => Ok(uuid::Uuid::now_v7().to_string()),
         None => Ok(said),
         Some(key) if said.is_empty() || said == key => Ok(key),
@@ -315,12 +314,12 @@ fn not_yet(event: String, position: Position) -> At<NotYet> {
     At { status: StatusCode::ACCEPTED, position: position.to_string(), body }
 }
 
-/// List retractions, those that were lifted too.
+/// List retractions, those that were lifted too, in the order in which they were first named.
 #[utoipa::path(
     get, path = "/v1/spaces/{space}/retractions", tag = "read", operation_id = "list_retractions",
-    params(("space" = String, Path, description = "The space"), When, Demand),
+    params(("space" = String, Path, description = "The space"), Paging, When, Demand),
     responses(
-        (status = 200, description = "All of them", body = Page<RetractionView>),
+        (status = 200, description = "A page", body = Page<RetractionView>),
         (status = "4XX", description = "Refused", body = Problem, content_type = "application/problem+json"),
         (status = "5XX", description = "Could not", body = Problem, content_type = "application/problem+json"),
     )
@@ -329,12 +328,13 @@ pub(super) async fn list(
     State(gateway): State<Gateway>,
     caller: Caller,
     Path(space): Path<String>,
+    Query(paging): Query<Paging>,
     Query(when): Query<When>,
     Query(demand): Query<Demand>,
 ) -> Result<At<Page<RetractionView>>, Problem> {
-    let space = gateway.seen(&caller, &space);
+    let (space, request) = (gateway.seen(&caller, &space), paging.request()?);
     let page = gateway.host.read(space, demand.freshness()?, demand.within(&gateway), move |reading| {
-        Ok::<_, Problem>(reading.at(when.as_of.as_deref(), when.valid_at.as_deref())?.retractions()?)
+        Ok::<_, Problem>(reading.at(when.as_of.as_deref(), when.valid_at.as_deref())?.retractions_page(&request)?)
     });
     let page = page.await??;
     Ok(At { status: StatusCode::OK, position: page.position.clone(), body: page })

@@ -3,12 +3,13 @@
 //!
 //! [`server`] is the handler of one session, [`tools`] has its tools, [`resources`] its resources. A [`session`] keeps what it was shown
 //! ([`read_set`]), which becomes the premises of what it writes; [`session_id`] keeps sessions apart. [`call`] is one call: the right is
-//! checked first. [`shapes`] is what goes in and out, [`quoting`] how text from sources is shown.
+//! checked first; [`elsewhere`] has it carried out by the process that has the state. [`shapes`] is what goes in and out, [`quoting`] how text from sources is shown.
 //!
 //! Host and Origin are checked by the gate of [`crate::access`], for `/mcp` as for everything else.
 
 mod answer;
 mod call;
+mod elsewhere;
 mod quoting;
 mod read_set;
 mod resources;
@@ -77,7 +78,9 @@ impl Sessions {
 
 /// The memory at `/mcp`, to be put behind the gate.
 pub fn router(served: Arc<Served>) -> Result<(Router, Sessions), McpError> {
-    router_of(move || Ok(MemoryServer::begin(served.clone())))
+    let calls = elsewhere::router(served.clone());
+    let (router, sessions) = router_of(move || Ok(MemoryServer::begin(served.clone())))?;
+    Ok((router.merge(calls), sessions))
 }
 
 /// Any handler at `/mcp`, with the transport and the sessions that the memory has.

@@ -14,7 +14,7 @@ use recant_proto::{
     validate::DEFAULT_LIMITS,
 };
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::problem::{Problem, Sort};
 
@@ -44,8 +44,9 @@ pub struct Premise {
 #[derive(Debug, Default)]
 pub struct ReadSet(Mutex<BTreeMap<String, Shown>>);
 
-#[derive(Debug, Default)]
-struct Shown {
+/// What was shown of one space.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shown {
     nodes: BTreeSet<String>,
     is_more_than_fits: bool,
 }
@@ -68,6 +69,28 @@ impl ReadSet {
                 of_space.nodes.insert(id);
             } else if !of_space.nodes.contains(&id) {
                 of_space.is_more_than_fits = true;
+            }
+        }
+    }
+
+    /// What was shown of a space, to be taken along to where the space is.
+    pub fn of_space(&self, space: &str) -> Shown {
+        let shown = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match shown.get(space) {
+            Some(of_space) => of_space.clone(),
+            // Nothing can be written in a space that is not noted.
+            None => Shown { is_more_than_fits: shown.len() >= SPACES_MAX, ..Shown::default() },
+        }
+    }
+
+    /// What was shown of a space there.
+    pub fn take(&self, space: &str, there: Shown) {
+        self.show(space, there.nodes);
+        if there.is_more_than_fits {
+            let mut shown = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            // One space too many stops writing there by itself.
+            if shown.len() < SPACES_MAX || shown.contains_key(space) {
+                shown.entry(space.to_owned()).or_default().is_more_than_fits = true;
             }
         }
     }
@@ -152,6 +175,26 @@ mod tests {
         assert_eq!(read_set.premises("acme", "b", &named(&["more"])).unwrap_err().code, "too_many_premises");
         read_set.show("acme", named(&["one more"]));
         assert_eq!(read_set.premises("acme", "b", &[]).unwrap_err().code, "too_many_premises");
+    }
+
+    #[test]
+    fn what_was_shown_elsewhere_counts_here_and_the_other_way_round() {
+        let (here, there) = (ReadSet::default(), ReadSet::default());
+        here.show("acme", named(&["page"]));
+        there.take("acme", here.of_space("acme"));
+        there.show("acme", named(&["invoice"]));
+        here.take("acme", there.of_space("acme"));
+        assert_eq!(here.of_space("acme"), there.of_space("acme"));
+        assert_eq!(here.premises("acme", "b", &[]).unwrap().len(), 2);
+        // What stops writing here stops it there.
+        let many = (0..=premises_max()).map(|number| format!("n{number}"));
+        here.show("acme", many);
+        there.take("acme", here.of_space("acme"));
+        assert_eq!(there.premises("acme", "b", &[]).unwrap_err().code, "too_many_premises");
+        (1..SPACES_MAX).for_each(|number| here.show(&format!("s{number}"), named(&["page"])));
+        let last = ReadSet::default();
+        last.take("one more", here.of_space("one more"));
+        assert_eq!(last.premises("one more", "b", &named(&["call"])).unwrap_err().code, "too_many_premises");
     }
 
     #[test]

@@ -4,11 +4,11 @@ use std::{borrow::Cow, sync::Arc};
 
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
-    handler::server::router::tool::ToolRouter,
+    handler::server::{router::tool::ToolRouter, tool::ToolCallContext},
     model::{
-        Implementation, ListResourceTemplatesResult, ListResourcesResult, PaginatedRequestParams, ProtocolVersion,
-        ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ServerCapabilities, ServerConfig,
-        SubscribeRequestParams, UnsubscribeRequestParams,
+        CallToolRequestParams, CallToolResponse, CallToolResult, Implementation, ListResourceTemplatesResult,
+        ListResourcesResult, PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse,
+        ReadResourceResult, ServerCapabilities, ServerConfig, SubscribeRequestParams, UnsubscribeRequestParams,
     },
     service::RequestContext,
     tool_handler,
@@ -18,6 +18,7 @@ use super::{
     Served,
     answer::Refusal,
     call::Call,
+    elsewhere::Elsewhere,
     resources::{self, ResourceId},
     session::Session,
 };
@@ -44,6 +45,11 @@ impl MemoryServer {
         let tools = Self::writing() + Self::asking() + Self::taking_back() + Self::looking_back();
         let session = Arc::new(Session::begin(served.host.clone()));
         MemoryServer { served, session, tools }
+    }
+
+    /// Carries on a session that was begun before.
+    pub(super) fn in_session(served: Arc<Served>, session: Arc<Session>) -> MemoryServer {
+        MemoryServer { session, ..MemoryServer::begin(served) }
     }
 
     /// A call of a tool, once its caller may.
@@ -80,6 +86,23 @@ impl ServerHandler for MemoryServer {
         Cow::Borrowed(ProtocolVersion::known_up_to(&ProtocolVersion::V_2025_11_25))
     }
 
+    /// In the process that has the state of its space.
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let argument = request.arguments.as_ref().and_then(|arguments| arguments.get("space"));
+        let space = argument.and_then(|space| space.as_str()).unwrap_or(&self.served.default_space).to_owned();
+        let hints = self.tools.get(&request.name).and_then(|tool| tool.annotations.as_ref());
+        let is_read = hints.is_some_and(|hints| hints.read_only_hint == Some(true));
+        let elsewhere = Elsewhere { served: &self.served, session: &self.session, context: &context, is_read };
+        if let Some(carried_out) = elsewhere.carry_out::<CallToolResult>(&space, "tools/call", &request).await {
+            return carried_out.map(Into::into);
+        }
+        self.tools.call(ToolCallContext::new(self, request, context)).await
+    }
+
     async fn list_resources(
         &self,
         _: Option<PaginatedRequestParams>,
@@ -103,6 +126,13 @@ impl ServerHandler for MemoryServer {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
+        if let Some(ResourceId { space, .. }) = ResourceId::parse(&request.uri) {
+            let elsewhere =
+                Elsewhere { served: &self.served, session: &self.session, context: &context, is_read: true };
+            if let Some(read) = elsewhere.carry_out::<ReadResourceResult>(&space, "resources/read", &request).await {
+                return read.map(Into::into);
+            }
+        }
         let (call, resource) = self.call_of(&context, &request.uri)?;
         let contents = resources::read(&call, &resource).await.map_err(|refusal| error_of(&refusal))?;
         Ok(ReadResourceResult::new(vec![contents]).into())

@@ -12,7 +12,10 @@ use rmcp::{Peer, RoleServer, model::ResourceUpdatedNotificationParam};
 use tokio::sync::watch;
 use uuid::Uuid;
 
-use super::{read_set::ReadSet, resources::ResourceId};
+use super::{
+    read_set::{ReadSet, Shown},
+    resources::ResourceId,
+};
 use crate::{
     changes::{self, PlaceError},
     host::{Applied, Host, HostError},
@@ -52,6 +55,13 @@ impl Session {
 
     fn followed<R>(&self, with: impl FnOnce(&mut Followed) -> R) -> R {
         with(&mut self.followed.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Another process's, for one call about a space: with its run, and what it was shown of the space.
+    pub fn of_another(host: Host, run: String, space: &str, shown: Shown) -> Session {
+        let session = Session { run, ..Session::begin(host) };
+        session.read_set.take(space, shown);
+        session
     }
 
     /// From now on the session is told when a resource changes.

@@ -27,6 +27,7 @@ const DURATIONS_S: [f64; 13] =
 struct Measures {
     duration: Histogram<f64>,
     refused: Counter<u64>,
+    forwarded: Counter<u64>,
 }
 
 // Made when the first request comes, which is after the provider was set.
@@ -43,12 +44,21 @@ static MEASURES: LazyLock<Measures> = LazyLock::new(|| {
             .u64_counter("recant.refused")
             .with_description("Requests refused at the gate or for a bound, by reason")
             .build(),
+        forwarded: meter
+            .u64_counter("recant.forwarded")
+            .with_description("Questions passed on to the process that has the state, by what came of it")
+            .build(),
     }
 });
 
 /// Counts a request that was refused.
 pub fn refused(reason: &'static str) {
     MEASURES.refused.add(1, &[KeyValue::new("reason", reason)]);
+}
+
+/// Counts a question that was passed on to another process.
+pub fn forwarded(outcome: &'static str) {
+    MEASURES.forwarded.add(1, &[KeyValue::new("outcome", outcome)]);
 }
 
 /// Answers a request within a span of its caller's trace, and measures it.

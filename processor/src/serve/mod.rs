@@ -7,10 +7,10 @@
 //! Whoever takes a partition needs no state of it: what it lacks it folds from the log, silently up to what was published; and what
 //! has a state that is of no use puts it aside (`mending.rs`). With standbys (`standby.rs`) it lacks next to nothing.
 //!
-//! In `recant.members` each process announces what it serves: the key is its name, the value JSON such as
-//! `{"member":"…","partitions":[0,3],"pid":4711,"version":"…"}`; one that leaves takes it away.
+//! In `recant.members` each process announces what it serves, and where it answers (`members.rs`).
 
 pub mod held;
+pub mod members;
 mod mending;
 pub mod phases;
 mod snapshotting;
@@ -37,6 +37,7 @@ use recant_projections::fold::Forms;
 pub use self::snapshotting::SnapshotOptions;
 use self::{
     held::Held,
+    members::{Announcement, Members},
     phases::Ended,
     standby::Standby,
     worker::{Work, Worker},
@@ -179,6 +180,8 @@ pub struct Server {
     membership: Membership,
     /// Its name in `recant.members`.
     member: String,
+    /// Where it answers, if it does.
+    url: Option<String>,
     workers: BTreeMap<u32, Worker>,
     standbys: BTreeMap<u32, Standby>,
     snapshots: Option<Arc<Snapshots>>,
@@ -207,6 +210,7 @@ impl Server {
             options,
             membership,
             member,
+            url: None,
             workers: BTreeMap::new(),
             standbys: BTreeMap::new(),
             snapshots,
@@ -219,6 +223,16 @@ impl Server {
     /// The states that it holds, for those who read them while it serves.
     pub fn held(&self) -> Held {
         self.held.clone()
+    }
+
+    /// The members, this one left out where it is looked for.
+    pub fn members(&self) -> Result<Members, LogError> {
+        Members::follow(self.log.clone(), &self.member)
+    }
+
+    /// The same, announced as one that answers at a URL.
+    pub fn answering_at(self, url: String) -> Server {
+        Server { url: Some(url), ..self }
     }
 
     /// Serves until it is told to stop, and then gives everything up. `observe` is told of what happens.
@@ -326,13 +340,17 @@ impl Server {
 
     /// Who serves what is of use to those who ask, and no condition for serving.
     fn announce(&self) {
-        let announcement = serde_json::json!({
-            "member": self.member,
-            "partitions": self.workers.keys().collect::<Vec<_>>(),
-            "pid": std::process::id(),
-            "version": env!("CARGO_PKG_VERSION"),
-        });
-        if let Err(error) = self.log.announce(&self.member, Some(announcement.to_string().as_bytes())) {
+        let announcement = Announcement {
+            member: self.member.clone(),
+            partitions: self.workers.keys().copied().collect(),
+            pid: std::process::id(),
+            url: self.url.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        };
+        let announced = serde_json::to_vec(&announcement)
+            .map_err(|error| LogError::Io(error.to_string()))
+            .and_then(|bytes| self.log.announce(&self.member, Some(&bytes)));
+        if let Err(error) = announced {
             tracing::warn!(%error, "the member could not be announced");
         }
     }

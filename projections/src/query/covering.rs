@@ -43,6 +43,11 @@ impl Standing {
         Ok(Standing { rows })
     }
 
+    /// Whether none stood: nothing is covered then.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     /// The ids of those that cover an item.
     pub fn covering(&self, item: &Described<'_>) -> Vec<String> {
         self.rows

@@ -1,6 +1,6 @@
 //! Why a node is believed or not: all its reasons, down to the sources, as they were at a moment.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque, hash_map::Entry};
 
 use recant_proto::{
     id::{Kind, Standing},
@@ -133,7 +133,7 @@ pub fn explain(
 ) -> Result<Option<Explanation>, StoreError> {
     let Some(node) = ids::get(store, space.number(), Namespace::Node, id)?.map(Node) else { return Ok(None) };
     let standing = covering::Standing::at(store, space.number(), moment)?;
-    let mut asker = Asker { store, space, moment, standing, standings: HashMap::new() };
+    let mut asker = Asker { store, space, moment, standing, standings: HashMap::new(), rows: HashMap::new() };
     if !asker.shows(node)? || (asker.standing(node)?.is_none() && asker.reasons_of(node)?.is_empty()) {
         return Ok(None);
     }
@@ -167,6 +167,8 @@ struct Asker<'a, S> {
     moment: &'a Moment,
     standing: covering::Standing,
     standings: HashMap<Node, Option<Standing>>,
+    /// A premise is asked about by each reason that needs it, and for itself.
+    rows: HashMap<Node, nodes::Whole>,
 }
 
 impl<S: Store> Asker<'_, S> {
@@ -178,6 +180,13 @@ impl<S: Store> Asker<'_, S> {
         let standing = entry.map(|entry| entry.standing);
         self.standings.insert(node, standing);
         Ok(standing)
+    }
+
+    fn row(&mut self, node: Node) -> Result<&nodes::Whole, StoreError> {
+        match self.rows.entry(node) {
+            Entry::Occupied(known) => Ok(known.into_mut()),
+            Entry::Vacant(unknown) => Ok(unknown.insert(nodes::get(self.store, self.space.number(), node)?)),
+        }
     }
 
     /// Whether a node is shown at the moment, by its writer's clock. What has not arrived has none.
@@ -192,7 +201,7 @@ impl<S: Store> Asker<'_, S> {
 
     fn view(&mut self, node: Node) -> Result<NodeView, StoreError> {
         let standing = self.standing(node)?;
-        let row = nodes::get(self.store, self.space.number(), node)?;
+        let row = self.row(node)?.clone();
         NodeView::read(self.store, (&self.space.name, self.space.number()), self.moment, node, row, standing)
     }
 
@@ -239,7 +248,7 @@ impl<S: Store> Asker<'_, S> {
         let mut waits_for = Vec::new();
         let mut all_in = true;
         for premise in &row.premises {
-            let id = nodes::get(self.store, self.space.number(), *premise)?.texts.id;
+            let id = self.row(*premise)?.texts.id.clone();
             match self.standing(*premise)? {
                 None => {
                     waits_for.push(id.clone());
@@ -274,10 +283,10 @@ impl<S: Store> Asker<'_, S> {
     }
 
     fn covers_of_node(&mut self, node: Node) -> Result<Vec<String>, StoreError> {
-        if self.standing(node)?.is_none() {
+        if self.standing.is_empty() || self.standing(node)?.is_none() {
             return Ok(Vec::new());
         }
-        let row = nodes::get(self.store, self.space.number(), node)?;
+        let row = self.row(node)?.clone();
         let source = row.source.map(|number| sources::get(self.store, self.space.number(), number)).transpose()?;
         let is_observation = row.kind == Some(Kind::Observation);
         let times = ItemTimes { observed: row.observed_instant()?, log: Instant::from_log_ms(row.log_time_ms) };
@@ -331,8 +340,11 @@ impl<S: Store> Asker<'_, S> {
 
     /// What bore a node OUT, if nothing else was moved by it: its own event.
     fn cause_of_birth(&self, node: Node, standing: Standing) -> Result<Option<moves::Cause>, StoreError> {
+        if standing.is_in() {
+            return Ok(None);
+        }
         let row = nodes::get(self.store, self.space.number(), node)?;
-        let Some(kind) = row.kind.filter(|_| !standing.is_in()) else { return Ok(None) };
+        let Some(kind) = row.kind else { return Ok(None) };
         Ok(Some(moves::Cause { event: row.texts.event, body: kind.born_by().to_owned(), ..moves::Cause::default() }))
     }
 }

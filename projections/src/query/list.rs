@@ -78,15 +78,15 @@ pub enum PageError {
     Store(#[from] StoreError),
 }
 
-/// A place in a list is written as a cursor whose index is the number of the last node seen.
-fn resume(moment: Moment, after: Option<&str>) -> Result<(Moment, Option<Node>), PageError> {
+/// A place in a list is written as a cursor whose index is the number of the last row seen.
+fn resume(moment: Moment, after: Option<&str>) -> Result<(Moment, Option<u32>), PageError> {
     let Some(text) = after else { return Ok((moment, None)) };
     let place = ChangeId::from_cursor(text).map_err(|_| PageError::Cursor(text.to_owned()))?;
     let same_log = place.incarnation == moment.incarnation && place.position.partition == moment.position.partition;
     if !same_log || place.position.offset > moment.position.offset {
         return Err(PageError::Cursor(text.to_owned()));
     }
-    Ok((moment.at_offset(place.position.offset), Some(Node(place.index))))
+    Ok((moment.at_offset(place.position.offset), Some(place.index)))
 }
 
 /// Nodes of a space, in the order in which they were first named.
@@ -107,16 +107,11 @@ pub fn list(
         false => Some(history::moved_since(store, space, moment.position.offset)?),
     };
     let recent = recent_states(store, space)?;
-    let mut items = Vec::new();
-    let mut next = None;
-    let mut last = Node(0);
-    let mut outcome: Result<(), StoreError> = Ok(());
-    let from = after.map_or(of_space(space).to_vec(), |node| numbered(space, node.0.saturating_add(1)));
-    let mut visit = |key: &[u8], value: &[u8]| -> Result<bool, StoreError> {
-        let node = Node(number_of(Table::Nodes, key)?);
-        let Some(head) = nodes::Row::decode(value)?.head else { return Ok(true) };
+    let view = |number: u32, value: &[u8]| -> Result<Option<NodeView>, StoreError> {
+        let node = Node(number);
+        let Some(head) = nodes::Row::decode(value)?.head else { return Ok(None) };
         if head.offset > moment.position.offset || !moment.shows(head.observed) {
-            return Ok(true);
+            return Ok(None);
         }
         let standing = match (past.as_ref().and_then(|past| past.get(&node)), recent.get(&node)) {
             (Some(then), _) => *then,
@@ -124,39 +119,61 @@ pub fn list(
             (None, None) => node_states::get(store, space, node)?.map_or(head.standing, |state| state.standing),
         };
         if !lets_through(filter, &head, standing) {
-            return Ok(true);
+            return Ok(None);
         }
         let row = nodes::Whole::decode(value)?;
         if filter.subject.as_ref().is_some_and(|subject| *subject != row.texts.subject) {
-            return Ok(true);
+            return Ok(None);
         }
         if !has_words(filter, row.texts.content.as_ref()) {
-            return Ok(true);
+            return Ok(None);
         }
         let view = NodeView::read(store, (space_name, space), &moment, node, row, Some(standing))?;
-        if filter.source.as_ref().is_some_and(|source| *source != view.source) {
-            return Ok(true);
-        }
-        if items.len() == request.items_max {
-            next = Some(
-                ChangeId { incarnation: moment.incarnation, position: moment.position, index: last.0 }.to_cursor(),
-            );
-            return Ok(false);
-        }
-        items.push(view);
-        last = node;
-        Ok(true)
+        let is_from = filter.source.as_ref().is_none_or(|source| *source == view.source);
+        Ok(is_from.then_some(view))
     };
-    store.scan(Table::Nodes, &of_space(space), &from, &mut |key, value| match visit(key, value) {
-        Ok(true) => ControlFlow::Continue(()),
-        Ok(false) => ControlFlow::Break(()),
-        Err(error) => {
+    let (items, next) = fill(store, Table::Nodes, space, &moment, from(after), request.items_max, view)?;
+    Ok(page(items, next))
+}
+
+/// The number of the row with which a page begins.
+fn from(after: Option<u32>) -> u32 {
+    after.map_or(0, |last| last.saturating_add(1))
+}
+
+/// At most so many of what the rows of a space become, from a number on, and where the next page begins; what becomes nothing is
+/// passed over.
+fn fill<T>(
+    store: &impl Store,
+    table: Table,
+    space: SpaceNumber,
+    moment: &Moment,
+    from: u32,
+    items_max: usize,
+    mut view: impl FnMut(u32, &[u8]) -> Result<Option<T>, StoreError>,
+) -> Result<(Vec<T>, Option<String>), StoreError> {
+    let (mut items, mut next, mut last) = (Vec::new(), None, 0);
+    let mut visit = |key: &[u8], value: &[u8]| -> Result<ControlFlow<()>, StoreError> {
+        let number = number_of(table, key)?;
+        let Some(item) = view(number, value)? else { return Ok(ControlFlow::Continue(())) };
+        if items.len() == items_max {
+            let place = ChangeId { incarnation: moment.incarnation, position: moment.position, index: last };
+            next = Some(place.to_cursor());
+            return Ok(ControlFlow::Break(()));
+        }
+        items.push(item);
+        last = number;
+        Ok(ControlFlow::Continue(()))
+    };
+    let mut outcome = Ok(());
+    store.scan(table, &of_space(space), &numbered(space, from), &mut |key, value| {
+        visit(key, value).unwrap_or_else(|error| {
             outcome = Err(error);
             ControlFlow::Break(())
-        }
+        })
     })?;
     outcome?;
-    Ok(page(items, next))
+    Ok((items, next))
 }
 
 /// Whether a text has all the words that are looked for, each as a whole word.
@@ -180,13 +197,34 @@ pub(super) fn lets_through(filter: &Filter, head: &nodes::Head<'_>, standing: St
         && (filter.source.is_none() || head.source.is_some())
 }
 
-/// The sources of a space that existed at a moment, in order of their first mention.
+/// All sources of a space that existed at a moment, in order of their first mention.
 pub fn sources(store: &impl Store, space_name: &str, moment: &Moment) -> Result<Page<SourceView>, StoreError> {
-    let mut items = Vec::new();
+    sources_from(store, space_name, moment, 0, usize::MAX)
+}
+
+/// A page of them.
+pub fn sources_page(
+    store: &impl Store,
+    space_name: &str,
+    moment: Moment,
+    request: &PageRequest,
+) -> Result<Page<SourceView>, PageError> {
+    let (moment, after) = resume(moment, request.after.as_deref())?;
+    Ok(sources_from(store, space_name, &moment, from(after), request.items_max)?)
+}
+
+fn sources_from(
+    store: &impl Store,
+    space_name: &str,
+    moment: &Moment,
+    from: u32,
+    items_max: usize,
+) -> Result<Page<SourceView>, StoreError> {
+    let (mut items, mut next) = (Vec::new(), None);
     if let Some(space) = spaces_table::get(store, space_name)?.map(|row| row.space()) {
         let standing = covering::Standing::at(store, space, moment)?;
         let observations = if moment.is_now { HashMap::new() } else { observations_at(store, space, moment)? };
-        scan_space(store, Table::Sources, space, |number, value| {
+        (items, next) = fill(store, Table::Sources, space, moment, from, items_max, |number, value| {
             let now: sources_table::Row = decode(Table::Sources, value)?;
             let row = if moment.is_now {
                 now
@@ -196,13 +234,11 @@ pub fn sources(store: &impl Store, space_name: &str, moment: &Moment) -> Result<
                 sources_table::Row { observations, ..then.unwrap_or_else(|| sources_table::Row::named(now.id())) }
             };
             let retracted_by = standing.naming_source(row.id());
-            if row.exists || !retracted_by.is_empty() {
-                items.push(SourceView::of(&row, retracted_by));
-            }
-            Ok(())
+            let is_known = row.exists || !retracted_by.is_empty();
+            Ok(is_known.then(|| SourceView::of(&row, retracted_by)))
         })?;
     }
-    Ok(Page { items, next: None, position: moment.position.to_string(), cursor: moment.cursor() })
+    Ok(Page { items, next, position: moment.position.to_string(), cursor: moment.cursor() })
 }
 
 /// How many observations of each source had arrived at a moment.
@@ -218,20 +254,38 @@ fn observations_at(store: &impl Store, space: SpaceNumber, moment: &Moment) -> R
     Ok(observations)
 }
 
-/// The retractions of a space that had begun or been lifted at a moment.
+/// All retractions of a space that had begun or been lifted at a moment.
 pub fn retractions(store: &impl Store, space_name: &str, moment: &Moment) -> Result<Page<RetractionView>, StoreError> {
-    let mut items = Vec::new();
+    retractions_from(store, space_name, moment, 0, usize::MAX)
+}
+
+/// A page of them.
+pub fn retractions_page(
+    store: &impl Store,
+    space_name: &str,
+    moment: Moment,
+    request: &PageRequest,
+) -> Result<Page<RetractionView>, PageError> {
+    let (moment, after) = resume(moment, request.after.as_deref())?;
+    Ok(retractions_from(store, space_name, &moment, from(after), request.items_max)?)
+}
+
+fn retractions_from(
+    store: &impl Store,
+    space_name: &str,
+    moment: &Moment,
+    from: u32,
+    items_max: usize,
+) -> Result<Page<RetractionView>, StoreError> {
+    let (mut items, mut next) = (Vec::new(), None);
     if let Some(space) = spaces_table::get(store, space_name)?.map(|row| row.space()) {
-        scan_space(store, Table::Retractions, space, |_, value| {
+        (items, next) = fill(store, Table::Retractions, space, moment, from, items_max, |_, value| {
             let row: retractions_table::Row = decode(Table::Retractions, value)?;
             let known = [&row.began, &row.lifted].into_iter().flatten().any(|at| at.offset <= moment.position.offset);
-            if known {
-                items.push(RetractionView::of(&row, moment));
-            }
-            Ok(())
+            Ok(known.then(|| RetractionView::of(&row, moment)))
         })?;
     }
-    Ok(Page { items, next: None, position: moment.position.to_string(), cursor: moment.cursor() })
+    Ok(Page { items, next, position: moment.position.to_string(), cursor: moment.cursor() })
 }
 
 /// The spaces of a partition, the control space left out.

@@ -10,7 +10,10 @@ mod views;
 
 pub use diff::{Diff, diff};
 pub use explain::{ExplainedNode, Explanation, HistoryEntry, Reason, explain};
-pub use list::{Filter, Page, PageError, PageRequest, Trace, list, retractions, run_trace, sources, spaces};
+pub use list::{
+    Filter, Page, PageError, PageRequest, Trace, list, retractions, retractions_page, run_trace, sources, sources_page,
+    spaces,
+};
 pub use node::node;
 pub use views::{NodeView, RetractionView, SourceView, SpaceView};
 

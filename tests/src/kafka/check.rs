@@ -43,7 +43,7 @@ struct Undisturbed {
 }
 
 /// All events of a partition.
-fn events(log: &KafkaLog, partition: u32) -> Vec<Record> {
+pub fn events(log: &KafkaLog, partition: u32) -> Vec<Record> {
     let limit = ReadLimit { records_max: 10_000, bytes_max: 64 << 20 };
     let mut all: Vec<Record> = Vec::new();
     loop {

@@ -3,7 +3,8 @@
 //! [`broker`] starts, stops, freezes and restarts a broker; [`s3`] is a place for snapshots; [`python`] runs `confluent-kafka` and `cloudevents`, as other people's
 //! agents do. [`member`] is the real `recant serve`, [`victim`] one that kills itself at a named step, and
 //! [`matrix`] goes through all of these; [`turmoil`] is what befalls several at once, and [`disks`] what befalls states. [`load`] is what is
-//! appended meanwhile, [`cascade`] a very large one, and [`check`] says what must hold afterwards.
+//! appended meanwhile, [`cascade`] a very large one, [`check`] says what must hold afterwards; [`questions`] asks several processes over HTTP, and
+//! the oracle what they had to answer.
 
 #![allow(
     clippy::unwrap_used,
@@ -21,6 +22,7 @@ pub mod load;
 pub mod matrix;
 pub mod member;
 pub mod python;
+pub mod questions;
 pub mod s3;
 pub mod turmoil;
 pub mod victim;
