@@ -12,7 +12,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::brokers::KafkaArguments;
 pub use moving::{Export, ExportTo, Repartition};
 pub use token::Token;
-pub use travel::{Diff, Replay, Verify, WhatIf};
+pub use travel::{Diff, Replay, Upgrade, Verify, WhatIf};
 
 /// Memory that can take things back.
 ///
@@ -100,6 +100,8 @@ pub enum Command {
     Restore(Restore),
     /// Make the state anew from the log, compare it with the old one, and put it in its place
     Rebuild(Rebuild),
+    /// Let this program's logic version take over from an older one; `--preview` shows what would change
+    Upgrade(Upgrade),
     /// Write the events out as JSON lines, or move a log from its directory to Kafka
     Export(Export),
     /// Copy a log on Kafka to topics with another number of partitions, and prove that nothing differs

@@ -10,7 +10,7 @@ use std::{
 
 use recant_eventlog::{LogError, ReadLimit, ReadLog, Record, Topic};
 use recant_projections::{
-    fold::{self, FoldError, Folded, Forms, Input, Partition},
+    fold::{self, FoldError, Folded, Forms, Input, Logic, Partition},
     store::{StoreError, WriteStore},
 };
 use recant_proto::{
@@ -60,6 +60,14 @@ pub enum ReplayError {
         partition: u32,
         /// Up to where.
         offset: u64,
+    },
+    /// The state that a new one is held against is not there, or not of this log.
+    #[error("the old state of partition {partition} cannot be compared with the new one: {detail}")]
+    OldState {
+        /// The partition.
+        partition: u32,
+        /// What is wrong with it.
+        detail: String,
     },
     /// The log no longer has its beginning, or ends before where it was processed.
     #[error("partition {partition} cannot be replayed: {detail}")]
@@ -137,10 +145,22 @@ impl<'l, L: ReadLog + Sync, S: WriteStore> Replay<'l, L, S> {
         memory_budget_bytes: usize,
         progress: Progress<'l>,
     ) -> Result<Self, ReplayError> {
+        Self::over_by(log, number, store, memory_budget_bytes, progress, Logic::default())
+    }
+
+    /// The same, folded by some logic.
+    pub fn over_by(
+        log: &'l L,
+        number: u32,
+        store: S,
+        memory_budget_bytes: usize,
+        progress: Progress<'l>,
+        logic: Logic,
+    ) -> Result<Self, ReplayError> {
         let memory_budget_bytes = making::spaces_bytes(memory_budget_bytes);
         let resident_max = u32::try_from(memory_budget_bytes / LOADED_ITEM_BYTES).unwrap_or(u32::MAX);
         let forms = Forms { memory_budget_bytes, resident_max, ..Forms::default() };
-        let partition = Partition::open(store, log.incarnation(), number)?.with_forms(forms);
+        let partition = Partition::open_by(store, log.incarnation(), number, logic)?.with_forms(forms);
         let (next_offset, log_time_ms) = (partition.next_offset(), partition.row().log_time_ms);
         let earliest = log.bounds(Topic::Events, number)?.earliest;
         if next_offset < earliest {

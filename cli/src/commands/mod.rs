@@ -24,6 +24,7 @@ mod serve;
 mod snapshot;
 mod token;
 mod tree;
+mod upgrade;
 mod verify;
 mod watch;
 mod what_if;
@@ -68,6 +69,7 @@ pub fn run(arguments: Arguments, output: &mut Output) -> Result<Exit> {
         Command::Snapshot(snapshot) => snapshot::run(&place, &snapshot, output),
         Command::Restore(restore) => restore::run(&place, &restore, output),
         Command::Rebuild(rebuild) => rebuild::run(&place, &rebuild, output),
+        Command::Upgrade(upgrade) => upgrade::run(&place, &upgrade, output),
         Command::Export(export) => export::run(&place, &arguments.common.kafka, &export, output),
         Command::Repartition(repartition) => repartition::run(&place, &arguments.common.kafka, &repartition, output),
         Command::Diff(diff) => diff::run(&place, &diff, output),

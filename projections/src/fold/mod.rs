@@ -7,6 +7,7 @@
 mod apply;
 mod control;
 mod known_ids;
+pub mod logic;
 mod open;
 pub mod publish;
 mod retract;
@@ -27,12 +28,13 @@ use recant_proto::{
 use crate::{
     justification::{
         digest::{Committer, first_half},
-        settle::{Work, settle},
+        settle::Work,
     },
     store::{Batch, Staged, StoreError, WriteStore},
     tables::{Table, events, partition, spaces, times},
 };
 use known_ids::KnownIds;
+pub use logic::{Logic, check_versions};
 use open::OpenSpaces;
 pub use open::{Forms, Turns};
 use prost::Message as _;
@@ -117,15 +119,24 @@ pub enum FoldError {
         body: String,
     },
     /// A logic version takes over that this program does not have.
-    #[error(
-        "logic version {version} takes over at {position}; this program has {}. Install a newer recant",
-        partition::LOGIC_VERSION
-    )]
+    #[error("logic version {version} takes over at {position}; this program has {ours}. Install a newer recant")]
     LogicVersion {
         /// Where it takes over.
         position: Position,
         /// Which one.
         version: u32,
+        /// That of this program.
+        ours: u32,
+    },
+    /// An older logic version than this program's is in force: what it would publish is not what was.
+    #[error(
+        "logic version {in_force} is in force in this log, and this program has {ours}. See what would change with `recant upgrade --preview`, and let it take over with `recant upgrade`; or use the recant that has version {in_force}"
+    )]
+    NotInForce {
+        /// Which one is.
+        in_force: u32,
+        /// That of this program.
+        ours: u32,
     },
     /// The state belongs to another log.
     #[error(
@@ -191,11 +202,16 @@ pub(crate) struct Context<'a, S> {
 impl<S: WriteStore> Partition<S> {
     /// Opens the state of a partition of a log, which may be empty.
     pub fn open(store: S, incarnation: Incarnation, partition_number: u32) -> Result<Self, FoldError> {
+        Self::open_by(store, incarnation, partition_number, Logic::default())
+    }
+
+    /// The same, to fold by some logic.
+    pub fn open_by(store: S, incarnation: Incarnation, partition_number: u32, logic: Logic) -> Result<Self, FoldError> {
         let row = match partition::get(&store)? {
             Some(row) => row,
-            None => untouched_row(incarnation, partition_number),
+            None => untouched_row(incarnation, partition_number, logic.version),
         };
-        check_versions(&row)?;
+        logic::check(&row, logic.version)?;
         let found = incarnation_of(&row);
         if found != incarnation {
             return Err(FoldError::OtherLog { state: found, log: incarnation });
@@ -212,7 +228,7 @@ impl<S: WriteStore> Partition<S> {
             committer: Committer::new(&[]),
             limits: validate::DEFAULT_LIMITS,
             forms: Forms::default(),
-            engine: settle,
+            engine: logic.engine,
         };
         partition.adopt_row();
         Ok(partition)
@@ -240,7 +256,14 @@ impl<S: WriteStore> Partition<S> {
         self.row.next_offset
     }
 
-    /// The running hash over all outputs up to here.
+    /// Refuses to go on where the log has another logic version in force. What a partition would publish is what is published
+    /// only where its own version is.
+    pub fn check_in_force(&self) -> Result<(), FoldError> {
+        let (in_force, ours) = (self.row.in_force(), self.row.logic_version);
+        if in_force == ours { Ok(()) } else { Err(FoldError::NotInForce { in_force, ours }) }
+    }
+
+    /// The running hash over all outputs up to here, since this logic version is in force.
     pub fn outputs_hash(&self) -> &[u8] {
         &self.row.outputs_hash
     }
@@ -330,7 +353,7 @@ impl<S: WriteStore> Partition<S> {
         self.batch.clear();
         self.open = OpenSpaces::default();
         self.known_ids = KnownIds::default();
-        let untouched = untouched_row(incarnation_of(&self.row), self.row.partition);
+        let untouched = untouched_row(incarnation_of(&self.row), self.row.partition, self.row.logic_version);
         self.row = partition::get(&self.store)?.unwrap_or(untouched);
         self.stored_offset = self.row.next_offset;
         self.last_record = LastRecord::default();
@@ -558,35 +581,15 @@ impl LastRecord {
 }
 
 /// The row of a partition to which nothing was applied.
-fn untouched_row(incarnation: Incarnation, partition_number: u32) -> partition::Row {
+fn untouched_row(incarnation: Incarnation, partition_number: u32, logic_version: u32) -> partition::Row {
     partition::Row {
         format_version: partition::FORMAT_VERSION,
-        logic_version: partition::LOGIC_VERSION,
+        logic_version,
         incarnation: incarnation.0.to_vec(),
         partition: partition_number,
         log_time_ms: i64::MIN,
         ..partition::Row::default()
     }
-}
-
-/// Refuses the state of another version.
-pub fn check_versions(row: &partition::Row) -> Result<(), StoreError> {
-    if row.format_version != partition::FORMAT_VERSION || row.logic_version != partition::LOGIC_VERSION {
-        let is_newer = row.format_version > partition::FORMAT_VERSION || row.logic_version > partition::LOGIC_VERSION;
-        let advice = if is_newer {
-            "use the recant that wrote it, or a newer one"
-        } else {
-            "run `recant rebuild`, which makes it anew from the log"
-        };
-        return Err(StoreError::Format(format!(
-            "the state has format {} and logic {}; this program has {} and {}: {advice}",
-            row.format_version,
-            row.logic_version,
-            partition::FORMAT_VERSION,
-            partition::LOGIC_VERSION
-        )));
-    }
-    Ok(())
 }
 
 /// The log that a state belongs to.

@@ -21,7 +21,7 @@ pub struct Row {
     /// [`FORMAT_VERSION`] when it was created.
     #[prost(uint32, tag = "1")]
     pub format_version: u32,
-    /// The logic version in force.
+    /// The logic version that made it.
     #[prost(uint32, tag = "2")]
     pub logic_version: u32,
     /// The log's incarnation, 16 bytes.
@@ -60,6 +60,16 @@ pub struct Row {
     /// How many partitions the log has; 0 until `LogCreated` was applied.
     #[prost(uint32, tag = "14")]
     pub partitions: u32,
+    /// The logic version that is in force in the log at this position, while that is an older one; else 0.
+    #[prost(uint32, tag = "15")]
+    pub older_in_force: u32,
+}
+
+impl Row {
+    /// The logic version that is in force in the log at this position.
+    pub fn in_force(&self) -> u32 {
+        if self.older_in_force == 0 { self.logic_version } else { self.older_in_force }
+    }
 }
 
 /// The row, if the partition has state.
