@@ -31,7 +31,7 @@ use crate::{
     arguments,
     failure::{Exit, Problem},
     output::Output,
-    place::{Place, door},
+    place::Place,
 };
 
 /// Where it listens, if it is not said.
@@ -80,9 +80,15 @@ pub(super) struct Beside {
 
 impl Beside {
     /// Begins to serve.
-    pub(super) fn begin(front: Front, settings: &Settings, held: Held, output: &mut Output) -> Result<Beside> {
+    pub(super) fn begin(
+        front: Front,
+        place: &Place,
+        settings: &Settings,
+        held: Held,
+        output: &mut Output,
+    ) -> Result<Beside> {
         let log = Arc::new(KafkaLog::open(settings.clone())?);
-        let (host, running) = Host::kafka(log, door(settings)?, held).map_err(Problem::from)?;
+        let (host, running) = Host::kafka(log, place.door(settings)?, held).map_err(Problem::from)?;
         let (end, ended) = oneshot::channel();
         front.tell_of(&host, output)?;
         let Front { runtime, bound, access, observing } = front;

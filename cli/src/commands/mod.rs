@@ -9,6 +9,7 @@ mod explain;
 mod export;
 mod gateway;
 mod import_chat;
+pub mod key;
 mod list;
 mod manual;
 mod mcp;
@@ -55,6 +56,8 @@ pub fn run(arguments: Arguments, output: &mut Output) -> Result<Exit> {
         Command::Serve(serve) => serve::run(&place, &serve, output),
         Command::Mcp => mcp::run(&place),
         Command::Token(token) => token::run(&token, output),
+        Command::Init(init) => key::init(&place, &init, output),
+        Command::Key(key) => key::run(&place, &key, output),
         Command::Append(append) => append::run(&place, &append, output),
         Command::Import(Import::Chat(import)) => import_chat::run(&place, &import, output),
         Command::Retract(retract) => retract::retract(&place, &retract, output),

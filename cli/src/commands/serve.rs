@@ -72,7 +72,7 @@ pub fn run(place: &Place, arguments: &arguments::Serve, output: &mut Output) -> 
     )
     .map_err(cannot_serve)?;
     let http = match front {
-        Some(front) => Some(Beside::begin(front, &settings, server.held(), output)?),
+        Some(front) => Some(Beside::begin(front, place, &settings, server.held(), output)?),
         None => None,
     };
     let mut written = Ok(());

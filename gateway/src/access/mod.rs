@@ -40,7 +40,7 @@ pub use admit::{admit, right_for};
 pub use caller::{Caller, Denied, Grants, Right};
 pub use quota::{Exceeded, Quotas, StreamPermit};
 pub use tls::install_provider;
-pub use tokens::{NewToken, TOKEN_PREFIX};
+pub use tokens::{NewToken, TOKEN_PREFIX, random_bytes};
 
 use self::{addresses::Addresses, oidc::Oidc, settings::Settings, tls::Tls, tokens::Tokens};
 

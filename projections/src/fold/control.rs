@@ -6,10 +6,10 @@
 use recant_proto::{
     position::Position,
     reject::{Code, Violation},
-    v1::{Event, LogCreated, LogicActivated, event::Body},
+    v1::{Event, KeyEnrolled, LogCreated, LogicActivated, event::Body},
 };
 
-use super::{FoldError, Refusal, incarnation_of};
+use super::{FoldError, Refusal, incarnation_of, signatures};
 use crate::tables::partition;
 
 /// Applies an event of the control space.
@@ -17,6 +17,8 @@ pub(super) fn apply(row: &mut partition::Row, event: &Event, position: Position)
     match &event.body {
         Some(Body::LogCreated(created)) => log_created(row, created, position),
         Some(Body::LogicActivated(activated)) => logic_activated(row, activated, position),
+        Some(Body::KeyEnrolled(enrolled)) => Ok(signatures::enrol(row, enrolled)?),
+        Some(Body::KeyRevoked(revoked)) => Ok(signatures::revoke(row, revoked)?),
         Some(Body::PolicySet(_)) => Err(Violation::new(
             Code::NotInThisVersion,
             "policies have no effect in logic version 1, and are not accepted",
@@ -60,6 +62,10 @@ fn log_created(row: &mut partition::Row, created: &LogCreated, position: Positio
         return Err(Refusal::Failed(FoldError::LogicVersion { position, version, ours }));
     }
     row.older_in_force = if version == ours { 0 } else { version };
+    if let Some(key) = &created.operator_key {
+        row.writers_sign = true;
+        signatures::enrol(row, &KeyEnrolled { operator: true, ..key.clone() })?;
+    }
     let limits = created.limits.unwrap_or_default();
     row.partitions = created.partitions;
     row.commitment_key = created.commitment_key.clone();

@@ -11,6 +11,7 @@ pub mod logic;
 mod open;
 pub mod publish;
 mod retract;
+pub mod signatures;
 pub mod space;
 
 use std::borrow::Cow;
@@ -443,7 +444,10 @@ impl<S: WriteStore> Partition<S> {
         }
         validate::check(&decoded.event, input.value.len(), &self.limits)?;
         self.check_place(&decoded.event, input)?;
+        // Whoever signs it again, with another key, says the same again.
+        let signature = if self.row.writers_sign { decoded.event.signature.take() } else { None };
         let fingerprint = wire::fingerprint(&decoded, input.value);
+        decoded.event.signature = signature.or(decoded.event.signature);
         let event = &decoded.event;
         let number = self.row.next_space;
         let mut space = self.open.get_or_begin(&self.store, &event.space, &self.forms, self.row.next_offset, number)?;
@@ -458,6 +462,7 @@ impl<S: WriteStore> Partition<S> {
             let detail = format!("{:?} is the event at {at}; give each event an id of its own", event.id);
             return Err(Violation::at(Code::EventIdTaken, "id", detail).into());
         }
+        signatures::check(&self.row, event)?;
         let mut row = events::Row {
             offset: input.offset,
             fingerprint: fingerprint.to_vec(),
@@ -467,7 +472,7 @@ impl<S: WriteStore> Partition<S> {
         let position = Position { partition: self.row.partition, offset: input.offset };
         match &event.body {
             None => folded.fate = Fate::Skipped(decoded.unknown_body.unwrap_or_default()),
-            Some(Body::LogCreated(_) | Body::PolicySet(_) | Body::LogicActivated(_) | Body::Tick(_)) => {
+            Some(body) if validate::is_of_control_space(body) => {
                 control::apply(&mut self.row, event, position)?;
                 self.committer = Committer::new(&self.row.commitment_key);
                 self.limits = limits_of(&self.row);
