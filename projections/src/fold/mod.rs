@@ -22,7 +22,7 @@ use recant_proto::{
     position::{Incarnation, Position},
     reject::{Code, Violation},
     time,
-    v1::{self, Event, Limits, event::Body},
+    v1::{self, Event, Limits},
     validate, wire,
 };
 
