@@ -1,5 +1,6 @@
 //! What users type. Help texts, the man page and completions are made from this and nothing else.
 
+mod key;
 mod moving;
 pub mod snapshots;
 mod token;
@@ -10,9 +11,10 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::brokers::KafkaArguments;
+pub use key::{Init, Key, Writers};
 pub use moving::{Export, ExportTo, Repartition};
 pub use token::Token;
-pub use travel::{Diff, Replay, Verify, WhatIf};
+pub use travel::{Diff, Replay, Upgrade, Verify, WhatIf};
 
 /// Memory that can take things back.
 ///
@@ -49,6 +51,9 @@ pub struct Common {
     /// The space: one tenant's shared memory
     #[arg(long, global = true, env = "RECANT_SPACE", value_name = "NAME")]
     pub space: Option<String>,
+    /// The key to sign with, in a log whose writers sign; `recant key new` makes one
+    #[arg(long, global = true, env = "RECANT_KEY", value_name = "FILE")]
+    pub key: Option<PathBuf>,
     /// Answer in JSON
     #[arg(long, global = true)]
     pub json: bool,
@@ -72,6 +77,11 @@ pub enum Command {
     Mcp,
     /// Make a token for a caller of a server
     Token(Token),
+    /// Make an empty log, whose writers sign or do not
+    Init(Init),
+    /// Keys of a log whose writers sign: make, enrol, revoke, list
+    #[command(subcommand)]
+    Key(Key),
     /// Append events: JSON lines from a file or from standard input
     Append(Append),
     /// Make events of what you have
@@ -100,6 +110,8 @@ pub enum Command {
     Restore(Restore),
     /// Make the state anew from the log, compare it with the old one, and put it in its place
     Rebuild(Rebuild),
+    /// Let this program's logic version take over from an older one; `--preview` shows what would change
+    Upgrade(Upgrade),
     /// Write the events out as JSON lines, or move a log from its directory to Kafka
     Export(Export),
     /// Copy a log on Kafka to topics with another number of partitions, and prove that nothing differs

@@ -12,6 +12,7 @@ use recant_eventlog::{
 use recant_processor::{
     door::Door,
     memory::Memory,
+    signer::Signer,
     standalone::{NewLog, Standalone, log_directory},
     viewer::Viewer,
 };
@@ -23,12 +24,13 @@ use recant_projections::{
 use recant_proto::{
     position::{Incarnation, Position},
     time,
+    v1::KeyEnrolled,
 };
 use serde::Deserialize;
 
 use crate::{
     arguments::Common,
-    commands::writer::Writer,
+    commands::{key, writer::Writer},
     failure::{Problem, Sort},
     log::ReadableLog,
     remote::Remote,
@@ -58,6 +60,8 @@ pub struct Place {
     pub kafka: Option<Settings>,
     /// A running server, which then has log and state.
     pub url: Option<String>,
+    /// What is appended is signed with, where it needs that.
+    pub signer: Option<Arc<Signer>>,
 }
 
 impl Place {
@@ -80,6 +84,7 @@ impl Place {
             memory_budget_bytes: common.memory_budget,
             kafka: common.kafka.settings()?,
             url: common.url.clone().or(config.url).filter(|url| !url.is_empty()),
+            signer: common.key.as_deref().map(key::read).transpose()?.map(Arc::new),
         })
     }
 
@@ -113,14 +118,40 @@ impl Place {
         }
         match &self.kafka {
             None => Ok(Writer::Embedded(self.open_or_create(partitions)?)),
-            Some(settings) => Ok(Writer::Kafka(door(settings)?)),
+            Some(settings) => Ok(Writer::Kafka(self.door(settings)?)),
         }
     }
 
     /// Opens it to write; creates it if it is not there.
     pub fn open_or_create(&self, partitions: u32) -> Result<Standalone> {
         let (new, clock) = (self.new_log(partitions, false), Arc::new(SystemClock));
-        Ok(Standalone::open_or_create_within(&self.data, &new, clock, &Memory::within(self.memory_budget_bytes))?)
+        let memory = Memory::within(self.memory_budget_bytes);
+        Ok(Standalone::open_or_create_within(&self.data, &new, clock, &memory)?.signing(self.signer.clone()))
+    }
+
+    /// Creates it; its writers sign, if there is a first operator's key.
+    pub fn create(&self, new: &NewLog, operator_key: Option<&KeyEnrolled>) -> Result<Standalone> {
+        let (clock, memory) = (Arc::new(SystemClock), Memory::within(self.memory_budget_bytes));
+        Ok(match operator_key {
+            None => Standalone::create_within(&self.data, new, clock, &memory)?,
+            Some(key) => Standalone::create_signed_within(&self.data, new, key, clock, &memory)?,
+        })
+    }
+
+    /// A door to the log on some brokers.
+    pub fn door(&self, settings: &Settings) -> Result<Door> {
+        Ok(Door::new(KafkaLog::open(settings.clone())?, FATE_PATIENCE).signing(self.signer.clone()))
+    }
+
+    /// Opens the log to write, in its directory or on brokers; it must be there.
+    pub fn writer_of_existing(&self) -> Result<Writer> {
+        if let Some(remote) = self.remote()? {
+            return Ok(Writer::Remote(remote));
+        }
+        match &self.kafka {
+            None => Ok(Writer::Embedded(self.open()?)),
+            Some(settings) => Ok(Writer::Kafka(self.door(settings)?)),
+        }
     }
 
     /// Creates it, to be filled from historical data.
@@ -141,7 +172,9 @@ impl Place {
     /// Opens it to write; it must be there.
     pub fn open(&self) -> Result<Standalone> {
         self.needs_embedded()?;
-        Ok(Standalone::open_within(&self.data, Arc::new(SystemClock), &Memory::within(self.memory_budget_bytes))?)
+        let memory = Memory::within(self.memory_budget_bytes);
+        let standalone = Standalone::open_within(&self.data, Arc::new(SystemClock), &memory)?;
+        Ok(standalone.signing(self.signer.clone()))
     }
 
     /// Opens the log alone, to read.
@@ -164,11 +197,6 @@ impl Place {
 
 /// So long a command waits until what it appended is processed.
 const FATE_PATIENCE: Duration = Duration::from_secs(30);
-
-/// A door to the log on some brokers.
-pub fn door(settings: &Settings) -> Result<Door> {
-    Ok(Door::new(KafkaLog::open(settings.clone())?, FATE_PATIENCE))
-}
 
 impl Config {
     fn read(common: &Common) -> Result<Config> {

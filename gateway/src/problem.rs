@@ -261,6 +261,7 @@ fn of_replay(error: &ReplayError) -> Option<Problem> {
             Some(could_not("not_deterministic", "Folding gave another result than before", error))
         }
         ReplayError::Published { .. } => Some(could_not("damaged", "What was published is damaged", error)),
+        ReplayError::OldState { .. } => Some(could_not("state_mismatch", "The state does not fit the log", error)),
         ReplayError::Incomplete { .. } => {
             Some(could_not("history_gone", "That part of the log is gone, or not there yet", error))
         }
@@ -273,6 +274,9 @@ fn of_fold(error: &FoldError) -> Option<Problem> {
         FoldError::Store(error) => Some(of_store(error)),
         FoldError::MustUnderstand { .. } | FoldError::LogicVersion { .. } => {
             Some(could_not("newer_version_needed", "An event needs a newer recant", error))
+        }
+        FoldError::NotInForce { .. } => {
+            Some(could_not("upgrade_needed", "An older logic version is in force in this log", error))
         }
         _ => Some(could_not("state_mismatch", "The state does not fit the log", error)),
     }

@@ -17,7 +17,7 @@ use recant_projections::{
     fold::{FoldError, Message, Output, Partition},
     justification::digest::to_hex,
     store::WriteStore,
-    tables::{partition::LOGIC_VERSION, spaces},
+    tables::{partition as standing, spaces},
 };
 use recant_proto::{
     id::CONTROL_SPACE,
@@ -95,7 +95,7 @@ impl Digests {
         let first = u32::MAX - changed.len() as u32;
         let record = |(index, (space, digest)): (u32, (String, u128))| {
             let id = ChangeId { incarnation: log.incarnation(), position, index };
-            digest_record(id, space, digest, partition.row().log_time_ms)
+            digest_record(id, space, digest, partition.row())
         };
         Ok((first..).zip(changed).map(record).collect())
     }
@@ -120,12 +120,12 @@ impl Digests {
     }
 }
 
-fn digest_record(id: ChangeId, space: String, digest: u128, log_time_ms: i64) -> Output {
+fn digest_record(id: ChangeId, space: String, digest: u128, row: &standing::Row) -> Output {
     let record = Change {
         id: id.to_string(),
         position: id.position.to_string(),
-        time: time::format_log_ms(log_time_ms),
-        digest: Some(Digest { digest: to_hex(digest), logic_version: LOGIC_VERSION }),
+        time: time::format_log_ms(row.log_time_ms),
+        digest: Some(Digest { digest: to_hex(digest), logic_version: row.logic_version }),
         space: space.clone(),
         ..Change::default()
     };

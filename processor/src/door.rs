@@ -6,6 +6,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -18,7 +19,7 @@ use recant_proto::{
     v1::{Change, Rejection},
 };
 
-use crate::standalone::NewEvent;
+use crate::{signer::Signer, standalone::NewEvent};
 
 /// So often the committed position is asked for: soon at first, since a lone event takes some milliseconds.
 const ASK_MIN: Duration = Duration::from_millis(2);
@@ -60,6 +61,7 @@ pub enum DoorError {
 pub struct Door {
     log: KafkaLog,
     patience: Duration,
+    signer: Option<Arc<Signer>>,
 }
 
 /// What was appended, and where what it causes will stand.
@@ -73,19 +75,27 @@ pub struct Appended {
 impl Door {
     /// To a log; a fate is waited for at most so long.
     pub fn new(log: KafkaLog, patience: Duration) -> Door {
-        Door { log, patience }
+        Door { log, patience, signer: None }
+    }
+
+    /// The same, signing what it appends where that is needed.
+    pub fn signing(self, signer: Option<Arc<Signer>>) -> Door {
+        Door { signer, ..self }
     }
 
     /// Appends events. When it returns they are on every in-sync replica.
     pub fn append(&self, events: Vec<NewEvent>) -> Result<Appended, LogError> {
-        let record = |event: NewEvent| NewRecord {
-            partition: names::partition_of(event.space.as_bytes(), self.log.partitions()),
-            headers: event.headers(),
-            key: event.space.into_bytes(),
-            value: event.value,
-            append_time_ms: event.append_time_ms,
-        };
-        let records: Vec<NewRecord> = events.into_iter().map(record).collect();
+        let record = |event: NewEvent| event.into_record(&self.log, self.signer.as_deref());
+        self.append_records(events.into_iter().map(record).collect())
+    }
+
+    /// The log.
+    pub fn log(&self) -> &KafkaLog {
+        &self.log
+    }
+
+    /// Appends records as they are, each to the partition that it names.
+    pub fn append_records(&self, records: Vec<NewRecord>) -> Result<Appended, LogError> {
         let partitions: BTreeSet<u32> = records.iter().map(|record| record.partition).collect();
         let mut ends_before = BTreeMap::new();
         for partition in partitions {

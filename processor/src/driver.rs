@@ -13,7 +13,7 @@ use std::{sync::Arc, time::Instant};
 
 use recant_eventlog::{Commit, Committed, Epoch, LogError, Output, ProcessLog, ReadLimit, ReadLog, Record, Topic};
 use recant_projections::{
-    fold::{self, FoldError, Folded, Forms, Message, Partition},
+    fold::{self, FoldError, Folded, Forms, Logic, Message, Partition},
     store::WriteStore,
 };
 use recant_proto::{names, position::Position};
@@ -24,7 +24,7 @@ use crate::{
     measures::Measures,
 };
 
-/// Bounds on one batch.
+/// Bounds on one batch, and what folds it.
 #[derive(Debug, Clone, Copy)]
 pub struct BatchLimit {
     /// At most so many events, and so many bytes of their values.
@@ -33,6 +33,8 @@ pub struct BatchLimit {
     pub forms: Forms,
     /// So many events at most without a digest of what they changed.
     pub digest_interval_events: u64,
+    /// By which logic it is folded.
+    pub logic: Logic,
 }
 
 impl Default for BatchLimit {
@@ -41,6 +43,7 @@ impl Default for BatchLimit {
             read: ReadLimit { records_max: 1_000, bytes_max: 4 << 20 },
             forms: Forms::default(),
             digest_interval_events: DIGEST_INTERVAL_EVENTS,
+            logic: Logic::default(),
         }
     }
 }
@@ -238,7 +241,9 @@ impl<L: ProcessLog, S: WriteStore> Driver<L, S> {
         let mut events = 0;
         let inputs: Vec<_> = records.iter().map(Record::input).collect();
         let Driver { partition, measures, digests, source, .. } = self;
-        let done = partition.fold_all(&inputs, &mut |place, folded| {
+        let done = partition.fold_all(&inputs, &mut |partition, place, folded| {
+            // Of each event, so that how events fall into batches decides nothing.
+            partition.check_in_force()?;
             let record = &records[place];
             measures.folded(&folded);
             digests.note(&folded.space);

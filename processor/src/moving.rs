@@ -21,7 +21,7 @@ use recant_projections::{
     fold::{Fate, Folded, Partition},
     justification::digest::to_hex,
     store::{WriteStore, rocks::RocksStore},
-    tables::spaces,
+    tables::{partition::LOGIC_VERSION, spaces},
 };
 use recant_proto::{
     id::CONTROL_SPACE,
@@ -66,6 +66,11 @@ pub enum MoveError {
         /// Where it is.
         offset: u64,
     },
+    /// Signatures are of one log.
+    #[error(
+        "the writers of this log sign, and what they signed is of this log: a copy under another name would reject it"
+    )]
+    Signed,
     /// The new log is not the old one.
     #[error("the copy differs from what was copied: {0}. It is not to be served; delete its topics")]
     Differs(String),
@@ -163,6 +168,9 @@ pub fn repartition(
     progress: Progress<'_>,
 ) -> Result<Moved, MoveError> {
     let created = first_event(from)?;
+    if created.operator_key.is_some() {
+        return Err(MoveError::Signed);
+    }
     let first_records = (0..new.partitions).map(|number| new.first_record(&created, number));
     to.append(&first_records.collect::<Vec<_>>())?;
     let scratch = Scratch::in_directory(scratch)?;
@@ -218,9 +226,13 @@ pub struct Renamed {
 
 impl Renamed {
     fn first_record(&self, of_old: &LogCreated, number: u32) -> NewRecord {
-        // Its key stays what it was: digests rest on it.
-        let created =
-            LogCreated { incarnation: self.incarnation.to_string(), partitions: self.partitions, ..of_old.clone() };
+        // Its key stays what it was: digests rest on it. It is folded by this program's logic, and by no other before.
+        let created = LogCreated {
+            incarnation: self.incarnation.to_string(),
+            partitions: self.partitions,
+            logic_version: LOGIC_VERSION,
+            ..of_old.clone()
+        };
         let event = Event {
             id: format!("log-created-{number}"),
             space: CONTROL_SPACE.to_owned(),
@@ -354,7 +366,7 @@ fn fold_all(
                 break;
             }
             let inputs: Vec<_> = records.iter().map(Record::input).collect();
-            partition.fold_all(&inputs, &mut |place, folded| observe(records[place].position, &folded))?;
+            partition.fold_all(&inputs, &mut |_, place, folded| observe(records[place].position, &folded))?;
             partition.store()?;
             partition.keep_within_budget();
             progress(records.len() as u64);

@@ -23,7 +23,7 @@ use recant_proto::{
     id::CONTROL_SPACE,
     names,
     position::{Incarnation, Position},
-    v1::{Event, LogCreated, event::Body},
+    v1::{Event, KeyEnrolled, LogCreated, event::Body},
     wire,
 };
 
@@ -33,6 +33,7 @@ use crate::{
     driver::{BatchLimit, DriveError, Driver},
     memory::Memory,
     past,
+    signer::Signer,
     switch::finish_switch,
     viewer::refuse_other_tables,
 };
@@ -75,8 +76,23 @@ impl NewEvent {
         }
     }
 
+    /// The record that it is in a log, signed where it needs that and there is a key.
+    pub(crate) fn into_record(self, log: &impl ReadLog, signer: Option<&Signer>) -> NewRecord {
+        let event = match signer {
+            Some(signer) => signer.sign_if_needed(log.incarnation(), self),
+            None => self,
+        };
+        NewRecord {
+            partition: names::partition_of(event.space.as_bytes(), log.partitions()),
+            headers: event.headers(),
+            key: event.space.into_bytes(),
+            value: event.value,
+            append_time_ms: event.append_time_ms,
+        }
+    }
+
     /// The headers of its record.
-    pub(crate) fn headers(&self) -> Vec<(String, Vec<u8>)> {
+    fn headers(&self) -> Vec<(String, Vec<u8>)> {
         let traceparent = self.traceparent.iter().map(|trace| (names::TRACEPARENT.to_owned(), trace.as_str().into()));
         std::iter::once((names::CONTENT_TYPE.to_owned(), self.content_type.into())).chain(traceparent).collect()
     }
@@ -96,19 +112,13 @@ pub fn state_directory(data: &Path, partition: u32) -> PathBuf {
 #[derive(Clone)]
 pub struct Appender {
     log: Arc<EmbeddedLog>,
+    signer: Option<Arc<Signer>>,
 }
 
 impl Appender {
     /// Appends events: all or none. When it returns they are on disk. Calls made at the same time share an fsync.
     pub fn append(&self, events: Vec<NewEvent>) -> Result<Vec<Position>, LogError> {
-        let partitions = self.log.partitions();
-        let record = |event: NewEvent| NewRecord {
-            partition: names::partition_of(event.space.as_bytes(), partitions),
-            headers: event.headers(),
-            key: event.space.into_bytes(),
-            value: event.value,
-            append_time_ms: event.append_time_ms,
-        };
+        let record = |event: NewEvent| event.into_record(&*self.log, self.signer.as_deref());
         self.log.append(events.into_iter().map(record).collect())
     }
 }
@@ -120,6 +130,8 @@ pub struct Standalone {
     /// Those that are being made are waited for.
     checkpoints: Vec<Checkpoints>,
     log: Arc<EmbeddedLog>,
+    /// What it appends is signed with, where it needs that.
+    signer: Option<Arc<Signer>>,
     drivers: Vec<Driver<EmbeddedLog, WriteBehind>>,
 }
 
@@ -171,15 +183,43 @@ impl Standalone {
         clock: Arc<dyn Clock>,
         memory: &Memory,
     ) -> Result<Standalone, DriveError> {
+        let first = |partition| log_created(new.incarnation, new.partitions, partition, new.log_time_occurred);
+        Self::create_with(data, new, first, clock, memory)
+    }
+
+    /// Creates one whose writers sign, with the first operator's key.
+    pub fn create_signed_within(
+        data: &Path,
+        new: &NewLog,
+        operator_key: &KeyEnrolled,
+        clock: Arc<dyn Clock>,
+        memory: &Memory,
+    ) -> Result<Standalone, DriveError> {
+        let first = |partition| signed_log_created(new.incarnation, new.partitions, partition, operator_key);
+        Self::create_with(data, new, first, clock, memory)
+    }
+
+    fn create_with(
+        data: &Path,
+        new: &NewLog,
+        first_record: impl Fn(u32) -> NewRecord,
+        clock: Arc<dyn Clock>,
+        memory: &Memory,
+    ) -> Result<Standalone, DriveError> {
         let options = CreateOptions {
             incarnation: new.incarnation,
             partitions: new.partitions,
-            first_records: (0..new.partitions)
-                .map(|partition| log_created(new.incarnation, new.partitions, partition, new.log_time_occurred))
-                .collect(),
+            first_records: (0..new.partitions).map(first_record).collect(),
             writer: of_log(memory),
         };
         Self::drive(data, EmbeddedLog::create(&log_directory(data), options, clock)?, memory)
+    }
+
+    /// The same, signing what it appends where that is needed.
+    pub fn signing(self, signer: Option<Arc<Signer>>) -> Standalone {
+        let mut standalone = self;
+        standalone.signer = signer;
+        standalone
     }
 
     fn drive(data: &Path, log: EmbeddedLog, memory: &Memory) -> Result<Standalone, DriveError> {
@@ -197,7 +237,7 @@ impl Standalone {
             checkpoints.push(Checkpoints::of(data, partition, driver.state().next_offset()));
             drivers.push(driver);
         }
-        let mut standalone = Standalone { seals, checkpoints, log, drivers };
+        let mut standalone = Standalone { seals, checkpoints, log, signer: None, drivers };
         standalone.process(&mut |_, _| {})?;
         Ok(standalone)
     }
@@ -224,7 +264,7 @@ impl Standalone {
 
     /// Appends from other threads, while this one processes.
     pub fn appender(&self) -> Appender {
-        Appender { log: self.log.clone() }
+        Appender { log: self.log.clone(), signer: self.signer.clone() }
     }
 
     /// The log, for others who read it.
@@ -359,13 +399,40 @@ const FIRST_TIME_MS: i64 = -62_167_219_200_000;
 /// The first record of a partition. Its id names the partition, and its bytes follow from the log's name.
 pub fn log_created(incarnation: Incarnation, partitions: u32, partition: u32, log_time_occurred: bool) -> NewRecord {
     let created = LogCreated {
+        log_time: if log_time_occurred { "occurred" } else { "append" }.to_owned(),
+        writers: "open".to_owned(),
+        ..created(incarnation, partitions)
+    };
+    // A log that is filled from historical data begins before all of it.
+    first_record(partition, created, log_time_occurred.then_some(FIRST_TIME_MS))
+}
+
+/// The same of a log whose writers sign, with the first operator's key.
+pub fn signed_log_created(
+    incarnation: Incarnation,
+    partitions: u32,
+    partition: u32,
+    operator_key: &KeyEnrolled,
+) -> NewRecord {
+    let created = LogCreated {
+        log_time: "append".to_owned(),
+        writers: "signed".to_owned(),
+        operator_key: Some(operator_key.clone()),
+        ..created(incarnation, partitions)
+    };
+    first_record(partition, created, None)
+}
+
+fn created(incarnation: Incarnation, partitions: u32) -> LogCreated {
+    LogCreated {
         incarnation: incarnation.to_string(),
         partitions,
-        log_time: if log_time_occurred { "occurred" } else { "append" }.to_owned(),
         logic_version: recant_projections::tables::partition::LOGIC_VERSION,
-        writers: "open".to_owned(),
         ..LogCreated::default()
-    };
+    }
+}
+
+fn first_record(partition: u32, created: LogCreated, append_time_ms: Option<i64>) -> NewRecord {
     let event = Event {
         id: format!("log-created-{partition}"),
         space: CONTROL_SPACE.to_owned(),
@@ -373,12 +440,16 @@ pub fn log_created(incarnation: Incarnation, partitions: u32, partition: u32, lo
         body: Some(Body::LogCreated(created)),
         ..Event::default()
     };
+    control_record(partition, &event, append_time_ms)
+}
+
+/// A record of a partition's control space.
+pub fn control_record(partition: u32, event: &Event, append_time_ms: Option<i64>) -> NewRecord {
     NewRecord {
         partition,
         key: CONTROL_SPACE.into(),
         headers: vec![(names::CONTENT_TYPE.to_owned(), names::PROTOBUF.into())],
-        value: wire::to_protobuf(&event),
-        // A log that is filled from historical data begins before all of it.
-        append_time_ms: log_time_occurred.then_some(FIRST_TIME_MS),
+        value: wire::to_protobuf(event),
+        append_time_ms,
     }
 }

@@ -9,6 +9,7 @@ mod json;
 pub mod names;
 pub mod position;
 pub mod reject;
+pub mod signing;
 pub mod time;
 pub mod validate;
 pub mod wire;

@@ -81,6 +81,12 @@ codes! {
     PositionPassed = "position_passed", "The space has moved on since that position";
     /// An action cannot go from its state to that one.
     ActionTransition = "action_transition", "The action cannot take that step from its state";
+    /// The writers of the log sign, and the event needs a signature and has none.
+    SignatureNeeded = "signature_needed", "The event needs a signature in this log";
+    /// The signature is not that of its key over this event in this log.
+    SignatureInvalid = "signature_invalid", "The signature is not that of its key over this event";
+    /// The key that signed is not enrolled at this position, is revoked, or may not sign this.
+    KeyNotInForce = "key_not_in_force", "The key that signed is not in force here";
     /// The body or mode is reserved and has no effect in this logic version.
     NotInThisVersion = "not_in_this_version", "This version cannot do that yet";
 }

@@ -8,11 +8,12 @@ use crate::{
     id::{self, CONTROL_SPACE, ID_BYTES_MAX},
     position::{Incarnation, Position},
     reject::{Code, Violation},
+    signing::PUBLIC_KEY_BYTES,
     time,
     v1::{
         ActionProposed, ActionReviewed, ActionSettled, Content, Derived, Embedding, Event, Justification, Justified,
-        Limits, LogCreated, Observed, Reinstated, Retracted, SourceDeclared, Target, Window, content::Form,
-        event::Body, target::What,
+        KeyEnrolled, Limits, LogCreated, Observed, Reinstated, Retracted, SourceDeclared, Target, Window,
+        content::Form, event::Body, target::What,
     },
 };
 
@@ -41,9 +42,21 @@ pub fn check(event: &Event, value_bytes: usize, limits: &Limits) -> Checked {
     Checker { limits }.body(body)
 }
 
+/// Whether a body is the log's own, and belongs in the control space.
+pub fn is_of_control_space(body: &Body) -> bool {
+    matches!(
+        body,
+        Body::LogCreated(_)
+            | Body::PolicySet(_)
+            | Body::LogicActivated(_)
+            | Body::Tick(_)
+            | Body::KeyEnrolled(_)
+            | Body::KeyRevoked(_)
+    )
+}
+
 fn check_space(space: &str, body: &Body) -> Checked {
-    let is_control_body =
-        matches!(body, Body::LogCreated(_) | Body::PolicySet(_) | Body::LogicActivated(_) | Body::Tick(_));
+    let is_control_body = is_of_control_space(body);
     if is_control_body == (space == CONTROL_SPACE) {
         return Ok(());
     }
@@ -112,6 +125,11 @@ impl Checker<'_> {
                 self.ids("handoff.nodes", &handoff.nodes)
             }
             Body::LogCreated(created) => log_created(created),
+            Body::KeyEnrolled(enrolled) => key_enrolled("key_enrolled", enrolled),
+            Body::KeyRevoked(revoked) => {
+                check_id("key_revoked.key_id", &revoked.key_id)?;
+                self.text("key_revoked.reason", &revoked.reason)
+            }
             Body::PolicySet(_) | Body::LogicActivated(_) | Body::Tick(_) => Ok(()),
         }
     }
@@ -386,13 +404,35 @@ fn is_decimal(text: &str) -> bool {
     text.len() <= 40 && digits(whole) && digits(fraction)
 }
 
+fn key_enrolled(field: &str, enrolled: &KeyEnrolled) -> Checked {
+    check_id(format!("{field}.key_id"), &enrolled.key_id)?;
+    optional_id(format!("{field}.holder"), &enrolled.holder)?;
+    if enrolled.public_key.len() != PUBLIC_KEY_BYTES {
+        let detail = format!("must be an Ed25519 public key, {PUBLIC_KEY_BYTES} bytes");
+        return Err(Violation::at(Code::BadValue, format!("{field}.public_key"), detail));
+    }
+    Ok(())
+}
+
 fn log_created(created: &LogCreated) -> Checked {
     created
         .incarnation
         .parse::<Incarnation>()
         .map_err(|error| Violation::at(Code::BadValue, "log_created.incarnation", error.to_string()))?;
     optional_one_of("log_created.log_time", &created.log_time, &["append", "occurred"])?;
-    one_of("log_created.writers", &created.writers, &["open"])?;
+    one_of("log_created.writers", &created.writers, &["open", "signed"])?;
+    match (created.writers == "signed", &created.operator_key) {
+        (true, Some(key)) => key_enrolled("log_created.operator_key", key)?,
+        (false, None) => {}
+        (true, None) => {
+            let detail = "must be there in a log whose writers sign: nobody could enrol a key";
+            return Err(Violation::at(Code::MissingField, "log_created.operator_key", detail));
+        }
+        (false, Some(_)) => {
+            let detail = "has no place in a log whose writers do not sign";
+            return Err(Violation::at(Code::BadValue, "log_created.operator_key", detail));
+        }
+    }
     if !matches!(created.commitment_key.len(), 0 | 32) {
         return Err(Violation::at(Code::BadValue, "log_created.commitment_key", "must be 32 bytes or absent"));
     }

@@ -159,6 +159,8 @@ pub fn body_name(body: &Body) -> &'static str {
         Body::PolicySet(_) => "policy_set",
         Body::LogicActivated(_) => "logic_activated",
         Body::Tick(_) => "tick",
+        Body::KeyEnrolled(_) => "key_enrolled",
+        Body::KeyRevoked(_) => "key_revoked",
     }
 }
 

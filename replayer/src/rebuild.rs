@@ -71,6 +71,7 @@ pub fn anew<L: ReadLog + Sync>(
     }
     replay.up_to(committed.next_offset, &mut Nobody)?;
     let partition = replay.partition();
+    partition.check_in_force()?;
     if partition.outputs_hash() != committed.metadata {
         return Err(ReplayError::NotDeterministic { partition: number, offset: committed.next_offset });
     }

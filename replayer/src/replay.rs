@@ -10,7 +10,7 @@ use std::{
 
 use recant_eventlog::{LogError, ReadLimit, ReadLog, Record, Topic};
 use recant_projections::{
-    fold::{self, FoldError, Folded, Forms, Input, Partition},
+    fold::{self, FoldError, Folded, Forms, Input, Logic, Partition},
     store::{StoreError, WriteStore},
 };
 use recant_proto::{
@@ -60,6 +60,14 @@ pub enum ReplayError {
         partition: u32,
         /// Up to where.
         offset: u64,
+    },
+    /// The state that a new one is held against is not there, or not of this log.
+    #[error("the old state of partition {partition} cannot be compared with the new one: {detail}")]
+    OldState {
+        /// The partition.
+        partition: u32,
+        /// What is wrong with it.
+        detail: String,
     },
     /// The log no longer has its beginning, or ends before where it was processed.
     #[error("partition {partition} cannot be replayed: {detail}")]
@@ -137,10 +145,22 @@ impl<'l, L: ReadLog + Sync, S: WriteStore> Replay<'l, L, S> {
         memory_budget_bytes: usize,
         progress: Progress<'l>,
     ) -> Result<Self, ReplayError> {
+        Self::over_by(log, number, store, memory_budget_bytes, progress, Logic::default())
+    }
+
+    /// The same, folded by some logic.
+    pub fn over_by(
+        log: &'l L,
+        number: u32,
+        store: S,
+        memory_budget_bytes: usize,
+        progress: Progress<'l>,
+        logic: Logic,
+    ) -> Result<Self, ReplayError> {
         let memory_budget_bytes = making::spaces_bytes(memory_budget_bytes);
         let resident_max = u32::try_from(memory_budget_bytes / LOADED_ITEM_BYTES).unwrap_or(u32::MAX);
         let forms = Forms { memory_budget_bytes, resident_max, ..Forms::default() };
-        let partition = Partition::open(store, log.incarnation(), number)?.with_forms(forms);
+        let partition = Partition::open_by(store, log.incarnation(), number, logic)?.with_forms(forms);
         let (next_offset, log_time_ms) = (partition.next_offset(), partition.row().log_time_ms);
         let earliest = log.bounds(Topic::Events, number)?.earliest;
         if next_offset < earliest {
@@ -218,9 +238,7 @@ impl<'l, L: ReadLog + Sync, S: WriteStore> Replay<'l, L, S> {
     ) -> Result<(), ReplayError> {
         for batch in batches {
             let batch = batch?;
-            for record in &batch {
-                self.fold(record, observer)?;
-            }
+            self.fold(&batch, observer)?;
             self.partition.store()?;
             self.partition.keep_within_budget();
             self.partition.load_busy()?;
@@ -233,25 +251,45 @@ impl<'l, L: ReadLog + Sync, S: WriteStore> Replay<'l, L, S> {
         Ok(self.partition.finish()?)
     }
 
-    fn fold(&mut self, record: &Record, observer: &mut impl Observer<S>) -> Result<(), ReplayError> {
-        self.log_time_ms = self.log_time_ms.max(record.append_time_ms);
-        self.next_offset = record.position.offset + 1;
-        let wanted = self
+    fn fold(&mut self, batch: &[Record], observer: &mut impl Observer<S>) -> Result<(), ReplayError> {
+        let (mut records, mut times_ms) = (Vec::with_capacity(batch.len()), Vec::with_capacity(batch.len()));
+        for record in batch {
+            self.log_time_ms = self.log_time_ms.max(record.append_time_ms);
+            self.next_offset = record.position.offset + 1;
+            if self.is_wanted(record) {
+                records.push(record);
+                times_ms.push(self.log_time_ms);
+            }
+        }
+        let Some(first) = records.first() else { return Ok(()) };
+        let moved: Vec<_> = records.iter().map(|record| self.otherwise.moved(record)).collect();
+        let inserted = self.otherwise.inserted;
+        let with_values = records.iter().zip(&moved).zip(&times_ms);
+        let inputs: Vec<_> =
+            with_values.map(|((record, moved), time_ms)| as_input(record, moved, *time_ms, inserted)).collect();
+        observer.before(first, &mut self.partition)?;
+        self.partition.fold_all(&inputs, &mut |partition, place, folded| {
+            observer.after(records[place], &folded)?;
+            records.get(place + 1).map_or(Ok(()), |next| observer.before(next, partition))
+        })
+    }
+
+    fn is_wanted(&self, record: &Record) -> bool {
+        let is_of_space = self
             .only_space
             .is_none_or(|space| record.key == space.as_bytes() || record.key == CONTROL_SPACE.as_bytes());
-        if !wanted || self.otherwise.without.contains(&record.position.offset) {
-            return Ok(());
-        }
-        observer.before(record, &mut self.partition)?;
-        let moved = self.otherwise.moved(record);
-        let folded = self.partition.fold(&Input {
-            offset: record.position.offset + self.otherwise.inserted,
-            append_time_ms: self.log_time_ms,
-            value: moved.as_deref().unwrap_or(&record.value),
-            headers: if moved.is_some() { &[] } else { &record.headers },
-            ..record.input()
-        })?;
-        observer.after(record, &folded)
+        is_of_space && !self.otherwise.without.contains(&record.position.offset)
+    }
+}
+
+/// A record as it is folded: behind what was inserted, with the value that is not the log's if it has one.
+fn as_input<'a>(record: &'a Record, moved: &'a Option<Vec<u8>>, append_time_ms: i64, inserted: u64) -> Input<'a> {
+    Input {
+        offset: record.position.offset + inserted,
+        append_time_ms,
+        value: moved.as_deref().unwrap_or(&record.value),
+        headers: if moved.is_some() { &[] } else { &record.headers },
+        ..record.input()
     }
 }
 

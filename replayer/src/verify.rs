@@ -7,6 +7,9 @@
 //!
 //! Of each topic the first difference is told, since what follows a missing record no longer stands beside its like; of
 //! the state, the first row of each table of each space.
+//!
+//! Where an older logic version was in force at first, what it published is passed over: this program does not have it.
+//! State and outputs are compared from where this one took over.
 
 mod beside;
 
@@ -14,7 +17,7 @@ use std::path::Path;
 
 use recant_eventlog::{Bounds, Committed, ReadLog, Topic};
 use recant_projections::{
-    fold::Partition,
+    fold::{Logic, Partition},
     justification::digest::to_hex,
     store::{Store, WriteStore, rocks::RocksStore},
     tables::{partition as standing, spaces},
@@ -85,6 +88,10 @@ pub struct Verified {
     pub partition: u32,
     /// The position up to which everything was compared.
     pub position: String,
+    /// Where an older logic version was in force at first, the position from which on this one is: what was published before
+    /// cannot be compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compared_from: Option<String>,
     /// How many events were folded.
     pub events: u64,
     /// How many records of cascades were compared.
@@ -119,6 +126,8 @@ pub struct Subject<'a, L> {
     pub kept: Kept,
     /// This space alone.
     pub only_space: Option<&'a str>,
+    /// By which it is folded.
+    pub logic: Logic,
     committed: Committed,
     changes: Bounds,
     rejected: Bounds,
@@ -129,7 +138,7 @@ impl<'a, L: ReadLog + Sync> Subject<'a, L> {
     pub fn now(log: &'a L, number: u32, kept: Kept, only_space: Option<&'a str>) -> Result<Self, ReplayError> {
         let committed = log.committed(number)?;
         let (changes, rejected) = (log.bounds(Topic::Changes, number)?, log.bounds(Topic::Rejected, number)?);
-        Ok(Subject { log, number, kept, only_space, committed, changes, rejected })
+        Ok(Subject { log, number, kept, only_space, logic: Logic::default(), committed, changes, rejected })
     }
 
     /// How many events there are to fold.
@@ -155,8 +164,8 @@ impl<'a, L: ReadLog + Sync> Subject<'a, L> {
         };
         let end = self.committed.next_offset;
         let store = making::state(scratch, memory_budget_bytes)?;
-        let mut replay =
-            Replay::over(self.log, self.number, store, memory_budget_bytes, progress)?.of_space(self.only_space);
+        let mut replay = Replay::over_by(self.log, self.number, store, memory_budget_bytes, progress, self.logic)?
+            .of_space(self.only_space);
         let mut beside = Beside::begin(&self)?;
         replay.up_to(kept_at.min(end), &mut beside)?;
         if let Some(kept) = kept {
@@ -165,7 +174,9 @@ impl<'a, L: ReadLog + Sync> Subject<'a, L> {
         replay.up_to(end, &mut beside)?;
         beside.finish(replay.partition())?;
         let partition = replay.partition();
-        if self.only_space.is_none() && partition.outputs_hash() != self.committed.metadata {
+        if let Err(error) = partition.check_in_force() {
+            differences.push(self.difference(What::LogicVersion, end.saturating_sub(1), error.to_string()));
+        } else if self.only_space.is_none() && partition.outputs_hash() != self.committed.metadata {
             differences.push(self.difference(
                 What::OutputsHash,
                 end.saturating_sub(1),
@@ -178,6 +189,7 @@ impl<'a, L: ReadLog + Sync> Subject<'a, L> {
         Ok(Verified {
             partition: self.number,
             position: self.at(end.saturating_sub(1)),
+            compared_from: beside.compared_from.map(|offset| self.at(offset)),
             events: beside.events,
             changes: beside.changes_compared,
             digests: beside.digests_compared,

@@ -143,7 +143,7 @@ fn a_batch_is_folded_as_its_events_are_one_by_one() {
             while let Some(size) = sizes.next().filter(|_| !rest.is_empty()) {
                 let (batch, after) = rest.split_at(rest.len().min(size));
                 partition
-                    .fold_all(batch, &mut |_, folded| {
+                    .fold_all(batch, &mut |_, _, folded| {
                         all.push(folded);
                         Ok::<_, FoldError>(())
                     })

@@ -74,3 +74,22 @@ pub struct Replay {
     #[arg(long, value_name = "DIR")]
     pub into: PathBuf,
 }
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  recant upgrade --preview\n  recant upgrade --keep-old\n  recant upgrade --log kafka --brokers localhost:9092 --data ./state\n\nStop whoever writes first. The how-to is docs/how-to/upgrade.md."
+)]
+pub struct Upgrade {
+    /// Only show what would change
+    #[arg(long)]
+    pub preview: bool,
+    /// Keep the old state beside the new one, as state/N.old-1
+    #[arg(long, conflicts_with = "preview")]
+    pub keep_old: bool,
+    /// Show at most so many nodes
+    #[arg(long, default_value_t = 1000, value_name = "N")]
+    pub limit: usize,
+    /// Where the state of a preview is made, and removed again [default: a temporary directory]
+    #[arg(long, value_name = "DIR", requires = "preview")]
+    pub scratch: Option<PathBuf>,
+}

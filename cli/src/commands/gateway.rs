@@ -37,7 +37,7 @@ use crate::{
     arguments,
     failure::{Exit, Problem},
     output::Output,
-    place::{Place, door},
+    place::Place,
 };
 
 /// Where it listens, if it is not said.
@@ -90,13 +90,19 @@ pub(super) struct Beside {
 
 impl Beside {
     /// Begins to serve.
-    pub(super) fn begin(front: Front, settings: &Settings, server: &Server, output: &mut Output) -> Result<Beside> {
+    pub(super) fn begin(
+        front: Front,
+        place: &Place,
+        settings: &Settings,
+        server: &Server,
+        output: &mut Output,
+    ) -> Result<Beside> {
         let log = Arc::new(KafkaLog::open(settings.clone())?);
         let name = settings.names.subscriptions().to_owned();
         let topic: Arc<dyn CompactedTopic> =
             Arc::new(KafkaCompactedTopic::open(settings.clone(), name, log.partitions())?);
         let (host, running) =
-            Host::kafka(log, door(settings)?, server.held(), server.members()?).map_err(Problem::from)?;
+            Host::kafka(log, place.door(settings)?, server.held(), server.members()?).map_err(Problem::from)?;
         let (end, ended) = oneshot::channel();
         front.tell_of(&host, output)?;
         let Front { runtime, bound, access, observing } = front;

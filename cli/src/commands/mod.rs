@@ -9,6 +9,7 @@ mod explain;
 mod export;
 mod gateway;
 mod import_chat;
+pub mod key;
 mod list;
 mod manual;
 mod mcp;
@@ -24,6 +25,7 @@ mod serve;
 mod snapshot;
 mod token;
 mod tree;
+mod upgrade;
 mod verify;
 mod watch;
 mod what_if;
@@ -54,6 +56,8 @@ pub fn run(arguments: Arguments, output: &mut Output) -> Result<Exit> {
         Command::Serve(serve) => serve::run(&place, &serve, output),
         Command::Mcp => mcp::run(&place),
         Command::Token(token) => token::run(&token, output),
+        Command::Init(init) => key::init(&place, &init, output),
+        Command::Key(key) => key::run(&place, &key, output),
         Command::Append(append) => append::run(&place, &append, output),
         Command::Import(Import::Chat(import)) => import_chat::run(&place, &import, output),
         Command::Retract(retract) => retract::retract(&place, &retract, output),
@@ -68,6 +72,7 @@ pub fn run(arguments: Arguments, output: &mut Output) -> Result<Exit> {
         Command::Snapshot(snapshot) => snapshot::run(&place, &snapshot, output),
         Command::Restore(restore) => restore::run(&place, &restore, output),
         Command::Rebuild(rebuild) => rebuild::run(&place, &rebuild, output),
+        Command::Upgrade(upgrade) => upgrade::run(&place, &upgrade, output),
         Command::Export(export) => export::run(&place, &arguments.common.kafka, &export, output),
         Command::Repartition(repartition) => repartition::run(&place, &arguments.common.kafka, &repartition, output),
         Command::Diff(diff) => diff::run(&place, &diff, output),

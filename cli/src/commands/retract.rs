@@ -20,7 +20,7 @@ use crate::{
     escape,
     failure::{Exit, Problem, Sort},
     output::{self, Output, counted},
-    place::{Place, door},
+    place::Place,
     remote::{Remote, read_owned},
 };
 
@@ -93,7 +93,7 @@ fn decide(place: &Place, event: &Event, decision: &Decision, output: &mut Output
     let decided = match &place.kafka {
         _ if decision.preview => preview(place, event)?,
         None => commit(&mut place.open()?, event)?,
-        Some(settings) => commit_on_brokers(&door(settings)?, event)?,
+        Some(settings) => commit_on_brokers(&place.door(settings)?, event)?,
     };
     tell(event, &decided, decision, output)?;
     Ok(Exit::Done)

@@ -74,7 +74,7 @@ pub fn run(place: &Place, arguments: &arguments::Serve, output: &mut Output) -> 
     let http = match front {
         Some(front) => {
             server = server.answering_at(arguments.advertise.clone().unwrap_or_else(|| front.url()));
-            Some(Beside::begin(front, &settings, &server, output)?)
+            Some(Beside::begin(front, place, &settings, &server, output)?)
         }
         None => None,
     };

@@ -104,6 +104,9 @@ fn show(verified: &Verified, output: &mut Output) -> Result<()> {
         counted(verified.digests, "digest"),
         verified.position,
     ))?;
+    if let Some(from) = &verified.compared_from {
+        output.line(format!("  an older logic version published what came before {from}: that is not compared"))?;
+    }
     for difference in &verified.differences {
         output.line(format!("  {}", difference_line(difference)))?;
     }

@@ -3,7 +3,10 @@
 //! Who retracted, reinstated, reviewed or vouched stands in the event itself, so the record of it is the log. A caller that a token names
 //! cannot give another name there, unless it has the right to operate; then `agent` says who it was.
 
-use recant_proto::v1::{Event, SourceDeclared, event::Body};
+use recant_proto::{
+    v1::{Event, SourceDeclared, event::Body},
+    validate,
+};
 
 use super::{Caller, Denied, Right};
 
@@ -13,7 +16,7 @@ pub fn right_for(event: &Event) -> Right {
         Some(Body::SourceDeclared(declared)) if is_vouched_for(declared) => Right::Operate,
         Some(Body::Retracted(_) | Body::Reinstated(_)) => Right::Retract,
         Some(Body::ActionReviewed(_)) => Right::Operate,
-        Some(Body::LogCreated(_) | Body::PolicySet(_) | Body::LogicActivated(_) | Body::Tick(_)) => Right::Operate,
+        Some(body) if validate::is_of_control_space(body) => Right::Operate,
         Some(
             Body::SourceDeclared(_)
             | Body::Observed(_)
@@ -22,7 +25,14 @@ pub fn right_for(event: &Event) -> Right {
             | Body::ActionProposed(_)
             | Body::ActionSettled(_)
             | Body::Read(_)
-            | Body::Handoff(_),
+            | Body::Handoff(_)
+            // The others are the control space's.
+            | Body::LogCreated(_)
+            | Body::PolicySet(_)
+            | Body::LogicActivated(_)
+            | Body::KeyEnrolled(_)
+            | Body::KeyRevoked(_)
+            | Body::Tick(_),
         ) => Right::Write,
         // The contract refuses it, and says so to those who may write.
         None => Right::Write,

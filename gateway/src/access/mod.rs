@@ -47,7 +47,7 @@ pub use destinations::{DestinationRefused, Destinations};
 pub use peers::NotAsked;
 pub use quota::{Exceeded, Quotas, StreamPermit};
 pub use tls::install_provider;
-pub use tokens::{NewToken, TOKEN_PREFIX};
+pub use tokens::{NewToken, TOKEN_PREFIX, random_bytes};
 
 use self::{addresses::Addresses, oidc::Oidc, peers::Peers, settings::Settings, tls::Tls, tokens::Tokens};
 

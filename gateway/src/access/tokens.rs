@@ -25,11 +25,17 @@ pub struct NewToken {
     pub hash: String,
 }
 
+/// Bytes that nobody can guess; none if the system has no randomness.
+pub fn random_bytes<const N: usize>() -> Option<[u8; N]> {
+    let mut random = [0; N];
+    rustls::crypto::ring::default_provider().secure_random.fill(&mut random).ok()?;
+    Some(random)
+}
+
 impl NewToken {
     /// Makes one; none if the system has no randomness.
     pub fn make() -> Option<NewToken> {
-        let mut random = [0; RANDOM_BYTES];
-        rustls::crypto::ring::default_provider().secure_random.fill(&mut random).ok()?;
+        let random: [u8; RANDOM_BYTES] = random_bytes()?;
         let token = format!("{TOKEN_PREFIX}{}", BASE64_URL_SAFE_NO_PAD.encode(random));
         let hash = format!("{HASH_PREFIX}{}", blake3::hash(token.as_bytes()).to_hex());
         Some(NewToken { token, hash })

@@ -23,7 +23,7 @@ pub struct Shadow<L, S> {
 impl<L: ReadLog, S: WriteStore> Shadow<L, S> {
     /// Opens the state, which must be one of this log's.
     pub fn open(log: Arc<L>, store: S, number: u32, limit: BatchLimit) -> Result<Self, DriveError> {
-        let partition = Partition::open(store, log.incarnation(), number)?.with_forms(limit.forms);
+        let partition = Partition::open_by(store, log.incarnation(), number, limit.logic)?.with_forms(limit.forms);
         let shadow = Shadow { log, partition, number, limit };
         shadow.check_history()?;
         Ok(shadow)
@@ -66,7 +66,7 @@ impl<L: ReadLog, S: WriteStore> Shadow<L, S> {
                 return Err(self.mismatch(format!("the log ends at {from}, and was processed up to {to}")));
             }
             let inputs: Vec<_> = records.iter().map(Record::input).collect();
-            self.partition.fold_all(&inputs, &mut |_, _| Ok::<_, FoldError>(()))?;
+            self.partition.fold_all(&inputs, &mut |_, _, _| Ok::<_, FoldError>(()))?;
         }
         let next = self.partition.next_offset();
         if next == committed.next_offset {
@@ -79,6 +79,7 @@ impl<L: ReadLog, S: WriteStore> Shadow<L, S> {
     }
 
     fn compare(&self, committed: &Committed) -> Result<(), DriveError> {
+        self.partition.check_in_force()?;
         let hash = self.partition.outputs_hash();
         // Without a hash nothing was published yet, or an operator has set the position.
         if committed.metadata.is_empty() && !hash.is_empty() {
@@ -110,7 +111,7 @@ impl<L: ProcessLog, S: WriteStore> Recovery<L, S> {
     /// Takes a partition, and checks that its state is one of this log's.
     pub fn begin(log: Arc<L>, store: S, number: u32, limit: BatchLimit) -> Result<Self, DriveError> {
         let (epoch, committed) = log.acquire(number)?;
-        let partition = Partition::open(store, log.incarnation(), number)?.with_forms(limit.forms);
+        let partition = Partition::open_by(store, log.incarnation(), number, limit.logic)?.with_forms(limit.forms);
         let shadow = Shadow { log, partition, number, limit };
         let (from, to) = (shadow.partition.next_offset(), committed.next_offset);
         shadow.check_not_ahead(&committed)?;

@@ -57,6 +57,8 @@ pub(super) fn apply<S: Store>(context: &mut Context<'_, S>, body: &Body) -> Resu
         | Body::LogCreated(_)
         | Body::PolicySet(_)
         | Body::LogicActivated(_)
+        | Body::KeyEnrolled(_)
+        | Body::KeyRevoked(_)
         | Body::Tick(_) => {}
     }
     Ok((Vec::new(), Work::default()))

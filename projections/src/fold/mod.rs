@@ -8,10 +8,12 @@ mod apply;
 mod asked;
 mod control;
 mod known_ids;
+pub mod logic;
 mod open;
-pub mod prepare;
+mod prepare;
 pub mod publish;
 mod retract;
+pub mod signatures;
 pub mod space;
 
 use recant_proto::{
@@ -20,23 +22,24 @@ use recant_proto::{
     position::{Incarnation, Position},
     reject::{Code, Violation},
     time,
-    v1::{self, Event, Limits, event::Body},
+    v1::{self, Event, Limits},
     validate,
 };
 
 use crate::{
     justification::{
         digest::{Committer, first_half},
-        settle::{Work, settle},
+        settle::Work,
     },
     store::{Batch, Staged, StoreError, WriteStore},
     tables::{Table, events, partition, spaces, times},
 };
 use asked::{Answers, Foreseen};
 use known_ids::KnownIds;
+pub use logic::{Logic, check_versions};
 use open::OpenSpaces;
 pub use open::{Forms, Turns};
-use prepare::{Prepared, Sound, Unsound, prepare, prepare_ahead};
+use prepare::{Prepared, Sound, Terms, Unsound, prepare, prepare_ahead};
 use prost::Message as _;
 pub use recant_proto::input::Input;
 pub use retract::{Preview, PreviewError, preview};
@@ -119,15 +122,24 @@ pub enum FoldError {
         body: String,
     },
     /// A logic version takes over that this program does not have.
-    #[error(
-        "logic version {version} takes over at {position}; this program has {}. Install a newer recant",
-        partition::LOGIC_VERSION
-    )]
+    #[error("logic version {version} takes over at {position}; this program has {ours}. Install a newer recant")]
     LogicVersion {
         /// Where it takes over.
         position: Position,
         /// Which one.
         version: u32,
+        /// That of this program.
+        ours: u32,
+    },
+    /// An older logic version than this program's is in force: what it would publish is not what was.
+    #[error(
+        "logic version {in_force} is in force in this log, and this program has {ours}. See what would change with `recant upgrade --preview`, and let it take over with `recant upgrade`; or use the recant that has version {in_force}"
+    )]
+    NotInForce {
+        /// Which one is.
+        in_force: u32,
+        /// That of this program.
+        ours: u32,
     },
     /// The state belongs to another log.
     #[error(
@@ -194,11 +206,16 @@ pub(crate) struct Context<'a, S> {
 impl<S: WriteStore> Partition<S> {
     /// Opens the state of a partition of a log, which may be empty.
     pub fn open(store: S, incarnation: Incarnation, partition_number: u32) -> Result<Self, FoldError> {
+        Self::open_by(store, incarnation, partition_number, Logic::default())
+    }
+
+    /// The same, to fold by some logic.
+    pub fn open_by(store: S, incarnation: Incarnation, partition_number: u32, logic: Logic) -> Result<Self, FoldError> {
         let row = match partition::get(&store)? {
             Some(row) => row,
-            None => untouched_row(incarnation, partition_number),
+            None => untouched_row(incarnation, partition_number, logic.version),
         };
-        check_versions(&row)?;
+        logic::check(&row, logic.version)?;
         let found = incarnation_of(&row);
         if found != incarnation {
             return Err(FoldError::OtherLog { state: found, log: incarnation });
@@ -216,7 +233,7 @@ impl<S: WriteStore> Partition<S> {
             committer: Committer::new(&[]),
             limits: validate::DEFAULT_LIMITS,
             forms: Forms::default(),
-            engine: settle,
+            engine: logic.engine,
         };
         partition.adopt_row();
         Ok(partition)
@@ -244,7 +261,14 @@ impl<S: WriteStore> Partition<S> {
         self.row.next_offset
     }
 
-    /// The running hash over all outputs up to here.
+    /// Refuses to go on where the log has another logic version in force. What a partition would publish is what is published
+    /// only where its own version is.
+    pub fn check_in_force(&self) -> Result<(), FoldError> {
+        let (in_force, ours) = (self.row.in_force(), self.row.logic_version);
+        if in_force == ours { Ok(()) } else { Err(FoldError::NotInForce { in_force, ours }) }
+    }
+
+    /// The running hash over all outputs up to here, since this logic version is in force.
     pub fn outputs_hash(&self) -> &[u8] {
         &self.row.outputs_hash
     }
@@ -259,9 +283,9 @@ impl<S: WriteStore> Partition<S> {
         &self.store
     }
 
-    /// What an event may be at most, as far as events up to here say.
-    pub fn limits(&self) -> Limits {
-        self.limits
+    /// What an event is prepared by, as far as events up to here say.
+    fn terms(&self) -> Terms {
+        Terms { limits: self.limits, writers_sign: self.row.writers_sign }
     }
 
     /// How many rows the open batch has, up to now.
@@ -339,7 +363,7 @@ impl<S: WriteStore> Partition<S> {
         self.batch.clear();
         self.open = OpenSpaces::default();
         self.known_ids = KnownIds::default();
-        let untouched = untouched_row(incarnation_of(&self.row), self.row.partition);
+        let untouched = untouched_row(incarnation_of(&self.row), self.row.partition, self.row.logic_version);
         self.row = partition::get(&self.store)?.unwrap_or(untouched);
         self.stored_offset = self.row.next_offset;
         self.last_record = LastRecord::default();
@@ -382,7 +406,7 @@ impl<S: WriteStore> Partition<S> {
 
     /// Folds the next record into the open batch.
     pub fn fold(&mut self, input: &Input<'_>) -> Result<Folded, FoldError> {
-        let folded = self.fold_prepared(input, prepare(input, &self.limits))?;
+        let folded = self.fold_prepared(input, prepare(input, &self.terms()))?;
         self.last_record.keep(input);
         Ok(folded)
     }
@@ -392,17 +416,17 @@ impl<S: WriteStore> Partition<S> {
     pub fn fold_all<E: From<FoldError>>(
         &mut self,
         inputs: &[Input<'_>],
-        each: &mut dyn FnMut(usize, Folded) -> Result<(), E>,
+        each: &mut dyn FnMut(&mut Self, usize, Folded) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut places = inputs.iter().enumerate();
         let mut last = None;
-        let done = prepare_ahead(inputs, self.limits, |pieces| {
+        let done = prepare_ahead(inputs, self.terms(), |pieces| {
             for piece in pieces {
                 self.answers.ask(&self.store, &self.open, &piece).map_err(FoldError::from)?;
                 for (prepared, (place, input)) in piece.into_iter().zip(&mut places) {
                     let folded = self.fold_prepared(input, prepared)?;
                     last = Some(input);
-                    each(place, folded)?;
+                    each(self, place, folded)?;
                 }
             }
             Ok(())
@@ -419,8 +443,9 @@ impl<S: WriteStore> Partition<S> {
             return Err(FoldError::OutOfOrder { expected: self.row.next_offset, found: input.offset });
         }
         let log_time_ms = self.row.log_time_ms.max(input.append_time_ms);
-        // Records before it may have set other limits since.
-        let prepared = if prepared.limits == self.limits { prepared } else { prepare(input, &self.limits) };
+        // Records before it may have set others since.
+        let terms = self.terms();
+        let prepared = if prepared.terms == terms { prepared } else { prepare(input, &terms) };
         let Prepared { space, event_id, outcome, .. } = prepared;
         let mut folded = Folded { fate: Fate::Accepted, event_id, space, outputs: Vec::new(), work: Work::default() };
         let admitted = match outcome {
@@ -469,6 +494,7 @@ impl<S: WriteStore> Partition<S> {
             let detail = format!("{:?} is the event at {at}; give each event an id of its own", event.id);
             return Err(Violation::at(Code::EventIdTaken, "id", detail).into());
         }
+        signatures::check(&self.row, event)?;
         let mut row = events::Row {
             offset: input.offset,
             fingerprint: fingerprint.to_vec(),
@@ -478,7 +504,7 @@ impl<S: WriteStore> Partition<S> {
         let position = Position { partition: self.row.partition, offset: input.offset };
         match &event.body {
             None => folded.fate = Fate::Skipped(decoded.unknown_body.unwrap_or_default()),
-            Some(Body::LogCreated(_) | Body::PolicySet(_) | Body::LogicActivated(_) | Body::Tick(_)) => {
+            Some(body) if validate::is_of_control_space(body) => {
                 control::apply(&mut self.row, event, position)?;
                 self.committer = Committer::new(&self.row.commitment_key);
                 self.limits = limits_of(&self.row);
@@ -591,35 +617,15 @@ impl LastRecord {
 }
 
 /// The row of a partition to which nothing was applied.
-fn untouched_row(incarnation: Incarnation, partition_number: u32) -> partition::Row {
+fn untouched_row(incarnation: Incarnation, partition_number: u32, logic_version: u32) -> partition::Row {
     partition::Row {
         format_version: partition::FORMAT_VERSION,
-        logic_version: partition::LOGIC_VERSION,
+        logic_version,
         incarnation: incarnation.0.to_vec(),
         partition: partition_number,
         log_time_ms: i64::MIN,
         ..partition::Row::default()
     }
-}
-
-/// Refuses the state of another version.
-pub fn check_versions(row: &partition::Row) -> Result<(), StoreError> {
-    if row.format_version != partition::FORMAT_VERSION || row.logic_version != partition::LOGIC_VERSION {
-        let is_newer = row.format_version > partition::FORMAT_VERSION || row.logic_version > partition::LOGIC_VERSION;
-        let advice = if is_newer {
-            "use the recant that wrote it, or a newer one"
-        } else {
-            "run `recant rebuild`, which makes it anew from the log"
-        };
-        return Err(StoreError::Format(format!(
-            "the state has format {} and logic {}; this program has {} and {}: {advice}",
-            row.format_version,
-            row.logic_version,
-            partition::FORMAT_VERSION,
-            partition::LOGIC_VERSION
-        )));
-    }
-    Ok(())
 }
 
 /// The log that a state belongs to.

@@ -26,16 +26,24 @@ const AHEAD_MIN: usize = 128;
 /// So many records are prepared at once. Whoever folds waits for the last ones of such a piece at most.
 const PIECE: usize = 32;
 
+/// What of the log's own settings matters here.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Terms {
+    pub limits: Limits,
+    /// Whether writers sign.
+    pub writers_sign: bool,
+}
+
 /// A record of which everything is known that needs no state.
 #[derive(Debug)]
-pub struct Prepared {
+pub(super) struct Prepared {
     /// The space and the id, as far as they could be read.
-    pub(super) space: String,
+    pub space: String,
     /// As above.
-    pub(super) event_id: String,
-    pub(super) outcome: Result<Sound, Unsound>,
-    /// Those in force when it was checked. A record before it may set others.
-    pub(super) limits: Limits,
+    pub event_id: String,
+    pub outcome: Result<Sound, Unsound>,
+    /// What was in force when it was prepared. A record before it may set others.
+    pub terms: Terms,
 }
 
 /// An event that is valid by itself.
@@ -63,19 +71,19 @@ impl From<Violation> for Unsound {
 
 impl Prepared {
     /// What it holds, if it is valid by itself.
-    pub(super) fn sound(&self) -> Option<&Sound> {
+    pub fn sound(&self) -> Option<&Sound> {
         self.outcome.as_ref().ok()
     }
 }
 
 /// Decodes, checks and hashes a record.
-pub fn prepare(input: &Input<'_>, limits: &Limits) -> Prepared {
+pub(super) fn prepare(input: &Input<'_>, terms: &Terms) -> Prepared {
     let (mut space, mut event_id) = (String::new(), String::new());
-    let outcome = sound(input, limits, &mut space, &mut event_id);
-    Prepared { space, event_id, outcome, limits: *limits }
+    let outcome = sound(input, terms, &mut space, &mut event_id);
+    Prepared { space, event_id, outcome, terms: *terms }
 }
 
-fn sound(input: &Input<'_>, limits: &Limits, space: &mut String, event_id: &mut String) -> Result<Sound, Unsound> {
+fn sound(input: &Input<'_>, terms: &Terms, space: &mut String, event_id: &mut String) -> Result<Sound, Unsound> {
     let mut decoded = wire::decode(input.value, header(input, names::CONTENT_TYPE).as_deref())?;
     space.clone_from(&decoded.event.space);
     fill_from_headers(&mut decoded.event, input)?;
@@ -89,9 +97,12 @@ fn sound(input: &Input<'_>, limits: &Limits, space: &mut String, event_id: &mut 
         let detail = "an event says one thing: observed, derived, retracted and so on";
         return Err(Violation::new(Code::MissingBody, detail).into());
     }
-    validate::check(&decoded.event, input.value.len(), limits)?;
+    validate::check(&decoded.event, input.value.len(), &terms.limits)?;
     let id_hash = events::id_hash(&decoded.event.id);
+    // Whoever signs it again, with another key, says the same again.
+    let signature = if terms.writers_sign { decoded.event.signature.take() } else { None };
     let fingerprint = wire::fingerprint(&decoded, input.value);
+    decoded.event.signature = signature.or(decoded.event.signature);
     Ok(Sound { decoded, id_hash, fingerprint })
 }
 
@@ -123,13 +134,13 @@ fn fill_from_headers(event: &mut Event, input: &Input<'_>) -> Result<(), Violati
 
 /// Gives records to be folded, prepared, some at a time: by a thread while those before them are folded, or by the one that folds if the
 /// thread has not come so far. What is given depends on the records alone.
-pub fn prepare_ahead<T>(
+pub(super) fn prepare_ahead<T>(
     inputs: &[Input<'_>],
-    limits: Limits,
+    terms: Terms,
     fold: impl FnOnce(&mut dyn Iterator<Item = Vec<Prepared>>) -> T,
 ) -> T {
     let pieces: Vec<_> = inputs.chunks(PIECE).map(|inputs| Piece { inputs, stage: Mutex::default() }).collect();
-    let mut prepared = pieces.iter().map(|piece| piece.take(&limits));
+    let mut prepared = pieces.iter().map(|piece| piece.take(&terms));
     if inputs.len() < AHEAD_MIN {
         return fold(&mut prepared);
     }
@@ -137,7 +148,7 @@ pub fn prepare_ahead<T>(
         // If there is no thread to be had, whoever folds does it all.
         let _ = thread::Builder::new()
             .name("event-reader".to_owned())
-            .spawn_scoped(scope, || pieces.iter().for_each(|piece| piece.prepare(&limits)));
+            .spawn_scoped(scope, || pieces.iter().for_each(|piece| piece.prepare(&terms)));
         fold(&mut prepared)
     })
 }
@@ -158,24 +169,24 @@ enum Stage {
 }
 
 impl Piece<'_> {
-    fn prepared(&self, limits: &Limits) -> Vec<Prepared> {
-        self.inputs.iter().map(|input| prepare(input, limits)).collect()
+    fn prepared(&self, terms: &Terms) -> Vec<Prepared> {
+        self.inputs.iter().map(|input| prepare(input, terms)).collect()
     }
 
     /// Prepares the records, if nobody has begun to.
-    fn prepare(&self, limits: &Limits) {
+    fn prepare(&self, terms: &Terms) {
         if let Ok(mut stage) = self.stage.try_lock()
             && matches!(*stage, Stage::Waiting)
         {
-            *stage = Stage::Prepared(self.prepared(limits));
+            *stage = Stage::Prepared(self.prepared(terms));
         }
     }
 
-    fn take(&self, limits: &Limits) -> Vec<Prepared> {
+    fn take(&self, terms: &Terms) -> Vec<Prepared> {
         let mut stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
         match std::mem::replace(&mut *stage, Stage::Taken) {
             Stage::Prepared(prepared) => prepared,
-            Stage::Waiting | Stage::Taken => self.prepared(limits),
+            Stage::Waiting | Stage::Taken => self.prepared(terms),
         }
     }
 }

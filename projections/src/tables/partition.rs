@@ -21,7 +21,7 @@ pub struct Row {
     /// [`FORMAT_VERSION`] when it was created.
     #[prost(uint32, tag = "1")]
     pub format_version: u32,
-    /// The logic version in force.
+    /// The logic version that made it.
     #[prost(uint32, tag = "2")]
     pub logic_version: u32,
     /// The log's incarnation, 16 bytes.
@@ -60,6 +60,39 @@ pub struct Row {
     /// How many partitions the log has; 0 until `LogCreated` was applied.
     #[prost(uint32, tag = "14")]
     pub partitions: u32,
+    /// The logic version that is in force in the log at this position, while that is an older one; else 0.
+    #[prost(uint32, tag = "15")]
+    pub older_in_force: u32,
+    /// Whether the writers of the log sign what takes back, gives back or vouches.
+    #[prost(bool, tag = "16")]
+    pub writers_sign: bool,
+    /// The keys of such a log, in the order of their enrolment.
+    #[prost(message, repeated, tag = "17")]
+    pub keys: Vec<EnrolledKey>,
+}
+
+/// A key that signs.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct EnrolledKey {
+    /// Its id.
+    #[prost(string, tag = "1")]
+    pub key_id: String,
+    /// 32 bytes, Ed25519.
+    #[prost(bytes = "vec", tag = "2")]
+    pub public_key: Vec<u8>,
+    /// Whether it enrols and revokes others.
+    #[prost(bool, tag = "3")]
+    pub is_operator: bool,
+    /// Whether it counts no more.
+    #[prost(bool, tag = "4")]
+    pub is_revoked: bool,
+}
+
+impl Row {
+    /// The logic version that is in force in the log at this position.
+    pub fn in_force(&self) -> u32 {
+        if self.older_in_force == 0 { self.logic_version } else { self.older_in_force }
+    }
 }
 
 /// The row, if the partition has state.

@@ -165,7 +165,19 @@ fn cases() -> Vec<Case> {
         ("log_created", "/log_created/log_time", json!("wall"), BadValue, "log_created.log_time"),
         ("log_created", "/log_created/commitment_key", json!("AAAA"), BadValue, "log_created.commitment_key"),
         ("log_created", "/log_created/writers", json!(null), BadValue, "log_created.writers"),
-        ("log_created", "/log_created/writers", json!("signed"), BadValue, "log_created.writers"),
+        ("log_created", "/log_created/writers", json!("closed"), BadValue, "log_created.writers"),
+        ("log_created", "/log_created/writers", json!("signed"), MissingField, "log_created.operator_key"),
+        ("log_created-signed", "/log_created/writers", json!("open"), BadValue, "log_created.operator_key"),
+        (
+            "log_created-signed",
+            "/log_created/operator_key/public_key",
+            json!("AAAA"),
+            BadValue,
+            "log_created.operator_key.public_key",
+        ),
+        ("key_enrolled", "/key_enrolled/key_id", json!(null), MissingField, "key_enrolled.key_id"),
+        ("key_enrolled", "/key_enrolled/public_key", json!("AAAA"), BadValue, "key_enrolled.public_key"),
+        ("key_revoked", "/key_revoked/key_id", json!(null), MissingField, "key_revoked.key_id"),
     ]
 }
 

@@ -6,7 +6,6 @@ use recant_projections::{
     fold::{Folded, Message, Output, Partition},
     justification::digest::to_hex,
     store::WriteStore,
-    tables::partition::LOGIC_VERSION,
 };
 use recant_proto::{
     position::{ChangeId, Position},
@@ -30,6 +29,10 @@ pub(super) struct Beside<'a, L> {
     /// Where the kept part of the changes begins, if their beginning is gone.
     changes_from: Option<ChangeId>,
     rejected_from: Option<Position>,
+    /// Whether another logic version is in force where the replay is: what was published there cannot be compared.
+    is_of_older_logic: bool,
+    /// The offset of the first event whose outputs are compared, if there are earlier ones.
+    pub compared_from: Option<u64>,
     pub events: u64,
     pub changes_compared: u64,
     pub digests_compared: u64,
@@ -57,6 +60,8 @@ impl<'a, L: ReadLog + Sync> Beside<'a, L> {
             rejected: Some(rejected),
             changes_from,
             rejected_from,
+            is_of_older_logic: false,
+            compared_from: None,
             events: 0,
             changes_compared: 0,
             digests_compared: 0,
@@ -77,9 +82,9 @@ impl<'a, L: ReadLog + Sync> Beside<'a, L> {
             let said = change.digest.clone().unwrap_or_default();
             let digest = partition.space(&change.space)?.map_or(0, |space| space.row.digest());
             self.digests_compared += 1;
-            let (what, detail) = if said.logic_version != LOGIC_VERSION {
-                let detail =
-                    format!("a digest of logic version {}; this program has {LOGIC_VERSION}", said.logic_version);
+            let ours = partition.row().logic_version;
+            let (what, detail) = if said.logic_version != ours {
+                let detail = format!("a digest of logic version {}; this program has {ours}", said.logic_version);
                 (What::LogicVersion, detail)
             } else if said.digest != to_hex(digest) {
                 (
@@ -183,8 +188,31 @@ impl<'a, L: ReadLog + Sync> Beside<'a, L> {
         Ok(())
     }
 
+    /// Passes over what was published by older logic versions, the changes with which this one took over among it: no fold
+    /// gives them.
+    fn pass_over_older_logic<S>(&mut self, below: u64, partition: &Partition<S>) -> Result<(), ReplayError>
+    where
+        S: WriteStore,
+    {
+        let was_of_older_logic = std::mem::replace(&mut self.is_of_older_logic, partition.check_in_force().is_err());
+        if !was_of_older_logic || self.is_of_older_logic {
+            return Ok(());
+        }
+        self.compared_from = Some(below);
+        for stream in [&mut self.changes, &mut self.rejected].into_iter().flatten() {
+            while stream.peek()?.is_some_and(|next| next.position.offset < below) {
+                stream.take()?;
+            }
+        }
+        Ok(())
+    }
+
     /// What is left when everything was folded.
     pub fn finish<S: WriteStore>(&mut self, partition: &mut Partition<S>) -> Result<(), ReplayError> {
+        self.pass_over_older_logic(partition.next_offset(), partition)?;
+        if self.is_of_older_logic {
+            return Ok(());
+        }
         self.digests(u64::MAX, partition)?;
         for stream in [&mut self.changes, &mut self.rejected] {
             let Some(left) = stream.as_mut().map(Stream::take).transpose()?.flatten() else { continue };
@@ -206,11 +234,15 @@ impl<'a, L: ReadLog + Sync> Beside<'a, L> {
 
 impl<L: ReadLog + Sync, S: WriteStore> Observer<S> for Beside<'_, L> {
     fn before(&mut self, record: &Record, partition: &mut Partition<S>) -> Result<(), ReplayError> {
-        self.digests(record.position.offset, partition)
+        self.pass_over_older_logic(record.position.offset, partition)?;
+        if self.is_of_older_logic { Ok(()) } else { self.digests(record.position.offset, partition) }
     }
 
     fn after(&mut self, record: &Record, folded: &Folded) -> Result<(), ReplayError> {
         self.events += 1;
+        if self.is_of_older_logic {
+            return Ok(());
+        }
         folded.outputs.iter().try_for_each(|output| self.output(record.position, output))
     }
 }

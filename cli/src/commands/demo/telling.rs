@@ -48,8 +48,15 @@ pub type Elsewhere<'a> = &'a dyn Fn(&[OsString]) -> Result<String>;
 pub fn tell(data: &Path, events: &[Event], elsewhere: Elsewhere<'_>, output: &mut Output) -> Result<Seen> {
     let memory_budget_bytes = recant_projections::fold::Forms::default().memory_budget_bytes;
     let space = story::SPACE.to_owned();
-    let place =
-        Place { data: data.to_owned(), space, is_space_named: true, memory_budget_bytes, kafka: None, url: None };
+    let place = Place {
+        data: data.to_owned(),
+        space,
+        is_space_named: true,
+        memory_budget_bytes,
+        kafka: None,
+        url: None,
+        signer: None,
+    };
     let clock = Arc::new(ManualClock::new(log_ms(story::BEGINS_AT)?));
     let log = NewLog { incarnation: INCARNATION, partitions: 1, log_time_occurred: false };
     let standalone = Standalone::create(data, &log, clock.clone())?;

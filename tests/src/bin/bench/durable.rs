@@ -110,7 +110,7 @@ impl Bed {
     /// Folds events from their bytes, as a driver does with a batch.
     pub fn fold_values(&mut self, space: &str, values: &[Vec<u8>]) -> Result<(), DurableError> {
         let inputs: Vec<_> = (self.next..).zip(values).map(|(offset, value)| input(offset, space, value)).collect();
-        self.partition.fold_all(&inputs, &mut |_, folded| accepted(folded).map(drop))?;
+        self.partition.fold_all(&inputs, &mut |_, _, folded| accepted(folded).map(drop))?;
         self.next += values.len() as u64;
         Ok(())
     }

@@ -1,0 +1,3 @@
+
+e-22recant.controlê"
+gatewaythe host was taken over
