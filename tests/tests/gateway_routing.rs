@@ -50,8 +50,8 @@ fn wait_until_shared(gateways: &mut [Gateway], partitions: usize) {
 /// A space for each partition.
 fn spaces(partitions: u32) -> Vec<String> {
     let name = |partition| {
-        let names = (0..).map(|number| format!("space-{number}"));
-        names.filter(move |name| names::partition_of(name.as_bytes(), partitions) == partition).next().unwrap()
+        let mut names = (0..).map(|number| format!("space-{number}"));
+        names.find(|name| names::partition_of(name.as_bytes(), partitions) == partition).unwrap()
     };
     (0..partitions).map(name).collect()
 }
