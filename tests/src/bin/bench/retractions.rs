@@ -6,7 +6,7 @@
 //!   expression of concern and a correction are observations about the paper, and change no status.
 //! - **matsuyama**: the paper is an observation; each other work is a belief with one reason for each work that it
 //!   cites. So it is IN while anything that it cites is. The data gives years: a work is dated to the first day of its year,
-//!   and the 29 that have none come last. The paper's retraction was printed in Chest 134(4), October 2008, p. 893.
+//!   and the 29 that have none come last. When the paper was retracted the data does not say: a day is taken.
 //!
 //! The data is not ours and not in the repository: where its folder is absent there is nothing to measure.
 
@@ -35,7 +35,7 @@ type Failure = Box<dyn std::error::Error>;
 const COVID: &str = "covid";
 const MATSUYAMA: &str = "matsuyama";
 
-/// The retracted paper, and the first day of the month in which its retraction was printed.
+/// The retracted paper, and the day on which its retraction is taken to have come.
 const PAPER: &str = "A000";
 const PAPER_RETRACTED: &str = "2008-10-01";
 
