@@ -140,14 +140,13 @@ pub fn serve(arguments: &[String]) -> ExitCode {
     };
     let server = Server::join(log, options).expect("it joins the group");
     server
-        .run(&AtomicBool::new(false), &mut |told| match told {
-            Told::Serving { partition, .. } => {
-                tell(&json!({ "told": "serving", "partition": partition }).to_string());
-            }
-            Told::Interrupted { partition, error } => {
-                tell(&json!({ "told": "interrupted", "partition": partition, "detail": error }).to_string());
-            }
-            _ => {}
+        .run(&AtomicBool::new(false), &mut |told| {
+            let (what, partition) = match told {
+                Told::Serving { partition, .. } => ("serving", partition),
+                Told::Interrupted { partition, .. } => ("interrupted", partition),
+                _ => return,
+            };
+            tell(&json!({ "told": what, "partition": partition }).to_string());
         })
         .expect("it serves");
     ExitCode::SUCCESS
