@@ -12,7 +12,7 @@ use recant_proto::v1::{Derived, Event, Justification, Observed, Retracted, Targe
 use serde_json::Value;
 
 use super::{load::record, member::command, python};
-use crate::binary::{Desk, items, number, run};
+use crate::binary::{Desk, items, number, run, wait_until};
 
 const APPEND_EVENTS: u64 = 5_000;
 const SOURCE: &str = "hub";
@@ -34,7 +34,7 @@ pub fn append_beliefs(log: &KafkaLog, beliefs: u64) {
 
 /// Appends the retraction under which all of them fall, and says from where on the changes are the cascade's: digests may stand before.
 pub fn append_retraction(log: &KafkaLog) -> u64 {
-    let end_of_changes = log.bounds(Topic::Changes, 0).expect("it answers").end;
+    let end_of_changes = end_of(log, Topic::Changes);
     let targets = vec![Target { what: Some(What::Source(SOURCE.to_owned())), window: None }];
     let retracted = Retracted { retraction: "r".to_owned(), targets, ..Retracted::default() };
     append(log, [event("r".to_owned(), Body::Retracted(retracted))]);
@@ -49,9 +49,14 @@ fn append(log: &KafkaLog, events: impl IntoIterator<Item = Event>) {
     log.append(events.into_iter().map(|event| record(&event, 1)).collect()).expect("the brokers take it");
 }
 
+/// Where a topic ends; a broker that was short of time may have no leader for a moment.
+fn end_of(log: &KafkaLog, topic: Topic) -> u64 {
+    wait_until("the brokers tell where a topic ends", || log.bounds(topic, 0).ok()).end
+}
+
 /// Waits until everything that was appended is published, at most so long, and says how long it took.
 pub fn wait_until_published(log: &KafkaLog, patience: Duration) -> Duration {
-    let end = log.bounds(Topic::Events, 0).expect("it answers").end;
+    let end = end_of(log, Topic::Events);
     let begun = Instant::now();
     // While a transaction of this partition is open, the brokers do not tell its position.
     while log.committed(0).map_or(0, |committed| committed.next_offset) < end {
