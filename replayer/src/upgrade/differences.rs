@@ -159,7 +159,7 @@ fn of_space<O: Store, N: Store>(
         paired.extend(in_old.map(|(number, _)| number));
         let before = published_since.of(space, &id).or(in_old.map(|(_, standing)| standing));
         // What was not there and is believed is a birth, and no change.
-        if before.map_or(true, Standing::is_in) != turned.after.is_in() {
+        if before.is_none_or(Standing::is_in) != turned.after.is_in() {
             let otherwise = Otherwise { id, kind: row.kind, before, after: Some(turned.after), number: *number };
             found.push((row.offset, otherwise));
         }
