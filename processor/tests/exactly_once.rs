@@ -141,6 +141,7 @@ fn batches_of(records_max: usize) -> BatchLimit {
         forms: Forms { memory_budget_bytes: 0, ..Forms::default() },
         // Small, so that the story has digests; where they are follows from the log alone.
         digest_interval_events: 7,
+        ..BatchLimit::default()
     }
 }
 
