@@ -155,7 +155,7 @@ impl<L: ProcessLog + AppendLog + Sync> One<'_, L> {
         let building = switch::begin(&self.place.data, self.number)?;
         let upgraded = self.take_over(&building);
         match upgraded {
-            Ok((outcome, _)) if outcome == Outcome::InForce => switch::remove(&building),
+            Ok((Outcome::InForce, _)) => switch::remove(&building),
             Ok(_) => drop(switch::finish(&self.place.data, self.number, &building, keep_old)?),
             Err(_) => switch::remove(&building),
         }

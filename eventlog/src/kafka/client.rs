@@ -90,16 +90,20 @@ pub(super) fn is_unanswered(code: RDKafkaErrorCode) -> bool {
     )
 }
 
+/// A topic that was just made, or a broker that has just gone: in a moment it is known who leads the partition.
+pub(super) fn lacks_leader(code: RDKafkaErrorCode) -> bool {
+    use RDKafkaErrorCode as Code;
+    matches!(code, Code::NotLeaderForPartition | Code::LeaderNotAvailable | Code::UnknownPartition)
+}
+
 /// A request that failed.
 pub(super) fn failed(what: &str, error: &KafkaError) -> LogError {
     use RDKafkaErrorCode as Code;
     match error.rdkafka_error_code() {
         Some(code) if is_unanswered(code) => LogError::Unreachable(format!("{what}: {error}")),
+        Some(code) if lacks_leader(code) => LogError::Unreachable(format!("{what}: {error}")),
         Some(
-            // A topic that was just made, or a broker that has just gone: another leads it in a moment.
-            Code::NotLeaderForPartition
-            | Code::LeaderNotAvailable
-            | Code::MessageTimedOut
+            Code::MessageTimedOut
             | Code::TimedOutQueue
             | Code::CoordinatorNotAvailable
             | Code::NotCoordinator

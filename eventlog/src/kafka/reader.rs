@@ -21,7 +21,7 @@ use recant_proto::position::Position;
 
 use super::{
     REQUEST_TIMEOUT,
-    client::{Quiet, create_consumer, failed, is_unanswered},
+    client::{Quiet, create_consumer, failed, is_unanswered, lacks_leader},
     native,
     settings::Settings,
 };
@@ -29,6 +29,9 @@ use crate::{Bounds, LogError, ReadLimit, Record, Topic};
 
 /// So long a record that must be there may take to come.
 const FETCH_PATIENCE: Duration = Duration::from_secs(30);
+
+/// How often a partition without a leader is asked for one.
+const LEADER_LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(super) struct Reader {
     consumer: BaseConsumer<Quiet>,
@@ -226,9 +229,16 @@ impl Reader {
 
 /// What is kept of a partition, and the end of what is committed.
 pub(super) fn bounds(consumer: &BaseConsumer<Quiet>, topic: &str, partition: u32) -> Result<Bounds, LogError> {
-    let (low, high) = consumer
-        .fetch_watermarks(topic, partition as i32, REQUEST_TIMEOUT)
-        .map_err(|error| failed(&format!("asking where {topic} [{partition}] ends"), &error))?;
+    let begun = Instant::now();
+    let (low, high) = loop {
+        match consumer.fetch_watermarks(topic, partition as i32, REQUEST_TIMEOUT) {
+            Ok(ends) => break ends,
+            Err(error) if error.rdkafka_error_code().is_some_and(lacks_leader) && begun.elapsed() < REQUEST_TIMEOUT => {
+                std::thread::sleep(LEADER_LOOK_INTERVAL);
+            }
+            Err(error) => return Err(failed(&format!("asking where {topic} [{partition}] ends"), &error)),
+        }
+    };
     let offset = |offset: i64| u64::try_from(offset).unwrap_or_default();
     Ok(Bounds { earliest: offset(low), end: offset(high) })
 }

@@ -1,4 +1,4 @@
-//! One function does it all for one event: decode, drop duplicates, validate, apply, outputs. Live processing, replay,
+//! One function does it all for one event: decode, validate, drop duplicates, apply, outputs. Live processing, replay,
 //! standby and simulation call this one.
 //!
 //! State is changed in an open batch over the store; [`Partition::store`] hands it over, position included, to be written as

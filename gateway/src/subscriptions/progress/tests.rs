@@ -135,7 +135,8 @@ proptest! {
         for step in steps {
             match step {
                 Step::Fill => {
-                    let from = progress.looked_to().map_or(1, |place| place.offset + 1);
+                    // What the stream has behind that place.
+                    let from = progress.looked_to().map_or(1, |place| place.offset + u64::from(place.index > 0));
                     fill(&mut progress, from);
                 }
                 Step::HandOut(count) => drop(progress.hand_out(now_ms, count, "")),
