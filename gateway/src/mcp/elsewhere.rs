@@ -8,7 +8,7 @@
 //! `{"result"}` or `{"error"}`, as JSON-RPC has them, and `"shown"`. It goes through the gate as everything does, with the client's token, and
 //! so allows what the client may do there anyway; the bounds are those of every question that is passed on ([`crate::peer`]).
 //!
-//! Lists of resources are of the default space, and are told where they are asked for: nothing, if its state is elsewhere.
+//! Lists of resources are of the default space, and are told where they are asked for: `elsewhere`, if its state is.
 
 use std::{sync::Arc, time::Duration};
 
